@@ -52,8 +52,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from sklearn_calib._core.links import lift_zeros, softmax
-from sklearn_calib._core.predicted_scores import holds_logits, predict_scores
+from sklearn_calib._numerics.softmax import lift_zeros, softmax
+from sklearn_calib._sklearn.response import holds_logits, predict_scores
 from sklearn_calib.calibrators import (
     AutoCalibrator,
     JointBetaCalibration,

@@ -39,10 +39,12 @@ from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
 from xgboost import XGBClassifier
 
-from sklearn_calib._core.links import softmax
-from sklearn_calib._core.predicted_scores import holds_logits, predict_scores
+from sklearn_calib._numerics.softmax import softmax
+from sklearn_calib._sklearn.response import holds_logits, predict_scores
 from sklearn_calib.calibrators import BoostingCalibrator, get_calibrator
-from sklearn_calib.estimators._classifier_calibrator import ClassifierCalibrator
+from sklearn_calib.estimators._calibrated.classifier_calibrator import (
+    ClassifierCalibrator,
+)
 
 SIZES = [250, 1000, 4000]
 ONE_THREAD = {"n_jobs": 1, "random_state": 0}

@@ -40,7 +40,7 @@ from resumable import open_results
 from scipy.optimize import brentq
 from threadpoolctl import threadpool_limits
 
-from sklearn_calib._core.links import log_softmax, softmax
+from sklearn_calib._numerics.softmax import log_softmax, softmax
 from sklearn_calib.calibrators import get_calibrator, get_calibrator_names
 
 ERRORS = [5, 10, 20, 50, 100, 200, 500]

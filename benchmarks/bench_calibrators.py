@@ -33,7 +33,7 @@ from sklearn.metrics import log_loss
 from threadpoolctl import threadpool_limits
 
 from sklearn_calib import CalibratedClassifier, TemperatureScaling
-from sklearn_calib._core.links import softmax
+from sklearn_calib._numerics.softmax import softmax
 
 SIZES = [(5000, 10), (10_000, 100), (25_000, 1000)]
 TEMPERATURE = 1.8

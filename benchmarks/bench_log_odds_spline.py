@@ -42,7 +42,7 @@ from scipy.special import expit, logsumexp
 from scipy.stats import rankdata
 from threadpoolctl import threadpool_limits
 
-from sklearn_calib._core.links import softmax
+from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib.calibrators import get_calibrator_names
 
 METHOD = "log_odds_spline"

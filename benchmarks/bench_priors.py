@@ -29,7 +29,7 @@ from bench_public_logits import DATA
 from resumable import open_results
 from threadpoolctl import threadpool_limits
 
-from sklearn_calib._core.links import log_softmax, softmax
+from sklearn_calib._numerics.softmax import log_softmax, softmax
 from sklearn_calib.calibrators import get_calibrator
 
 BAYES = "empirical_bayes"

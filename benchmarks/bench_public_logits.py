@@ -34,7 +34,7 @@ from scipy.stats import rankdata
 from threadpoolctl import threadpool_limits
 
 from sklearn_calib import metrics
-from sklearn_calib._core.links import softmax
+from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib.calibrators import get_calibrator, get_calibrator_names
 
 DATA = Path(__file__).parents[2] / "shared" / "data"

@@ -32,7 +32,7 @@ from bench_public_logits import measure, read_data
 from resumable import open_results
 from threadpoolctl import threadpool_limits
 
-from sklearn_calib._core.links import log_softmax, softmax
+from sklearn_calib._numerics.softmax import log_softmax, softmax
 from sklearn_calib.calibrators import TopLabelCalibrator, get_calibrator
 
 DATA = [

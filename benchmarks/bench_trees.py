@@ -29,8 +29,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import OrdinalEncoder
 from threadpoolctl import threadpool_limits
 
-from sklearn_calib._core.links import softmax
-from sklearn_calib._core.predicted_scores import holds_logits, predict_scores
+from sklearn_calib._numerics.softmax import softmax
+from sklearn_calib._sklearn.response import holds_logits, predict_scores
 
 TABLES = [
     "german_credit",

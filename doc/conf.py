@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 
 import sklearn_calib
-from sklearn_calib._core.scorers import metric_of
+from sklearn_calib._sklearn.scorer_objects import metric_of
 from sklearn_calib.calibrators import get_calibrator, get_calibrator_names
 from sklearn_calib.losses import get_loss, get_loss_names
 from sklearn_calib.metrics import get_scorer, get_scorer_names

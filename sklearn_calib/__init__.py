@@ -8,8 +8,8 @@ scorers with scikit-learn, such as `scoring="neg_ece"`.
 import warnings
 from typing import TYPE_CHECKING
 
-from sklearn_calib._core.lazy import lazy_names
-from sklearn_calib._core.scorer_names import register_scorers
+from sklearn_calib._lazy_names import lazy_names
+from sklearn_calib._sklearn.scorer_names import register_scorers
 from sklearn_calib.metrics import get_scorer, get_scorer_names
 
 if TYPE_CHECKING:  # editors and type checkers cannot follow lazy loading

@@ -257,7 +257,7 @@ def processes():
     """
     is_posix = "forkserver" in multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("forkserver" if is_posix else "spawn")
-    modules = ["sklearn_calib.estimators._neural", "torch._dynamo", "pandas"]
+    modules = ["sklearn_calib.estimators._neural.classifier", "torch._dynamo", "pandas"]
     context.set_forkserver_preload(modules)
     # The first process waits for these modules.
     warm_up = context.Process(target=abs, args=(0,))

@@ -16,30 +16,37 @@ from sklearn_calib import calibrators, losses, metrics
 PACKAGE = Path(sklearn_calib.__file__).parent
 CHECKOUT = Path(__file__).parent.parent
 
-# The topic on the left may import the topics on the right, and itself.
+# Private packages, which all topics may import. They import each other.
+PRIVATE = {"_expressions", "_numerics", "_sklearn", "_solvers", "_state", "_torch"}
+PRIVATE |= {"_lazy_names", "_validation"}
+# The topic on the left may also import the topics on the right, and itself.
 MAY_IMPORT = {
-    "_core": set(),
-    "_maps": {"_core"},
-    "_torch": {"_core", "_maps"},
-    "calibrators": {"_core", "_maps", "_torch", "metrics"},
-    "callbacks": {"_core", "_torch", "losses"},
-    "datasets": {"_core"},
-    "deployment": {"_core"},
-    "displays": {"_core", "deployment", "metrics"},
-    "estimators": {"_core", "_torch", "calibrators", "callbacks", "datasets", "losses"},
-    "evaluation": {"_core", "estimators", "metrics"},
-    "losses": {"_core"},
-    "metrics": {"_core"},
-    "onnx": {"_core", "_maps", "calibrators", "deployment", "estimators", "losses"},
+    **{key: set() for key in PRIVATE},
+    "_registry": set(),
+    "calibrators": {"metrics"},
+    "callbacks": {"losses"},
+    "datasets": set(),
+    "deployment": set(),
+    "displays": {"deployment", "metrics"},
+    "estimators": {"calibrators", "callbacks", "datasets", "losses"},
+    "evaluation": {"estimators", "metrics"},
+    "losses": set(),
+    "metrics": set(),
+    "onnx": {"calibrators", "deployment", "estimators", "losses"},
     # It finds estimators by the names in files, and imports them when they occur.
-    "persistence": {"_core", "calibrators"},
+    "persistence": {"calibrators"},
 }
-WITHOUT_TORCH = {"_core", "_maps", "calibrators", "displays", "evaluation", "metrics"}
-WITHOUT_TORCH |= {"deployment", "persistence"}
+WITHOUT_TORCH = {"calibrators", "displays", "evaluation", "metrics"}
+WITHOUT_TORCH |= {"deployment", "persistence"} | PRIVATE - {"_torch"}
 OF_ONNX = {"onnx", "onnxruntime", "onnxscript", "skl2onnx"}
 OF_DASK = {"dask", "distributed"}
 # The only files that know scikit-learn's private names.
-KNOW_SKLEARN_PRIVATES = {"_core/validation.py", "_core/scorer_names.py"}
+KNOW_SKLEARN_PRIVATES = {"_validation/probabilities.py", "_sklearn/scorer_names.py"}
+
+REGISTRIES = {
+    "calibrators": "calibrators/_base/calibrator_names.py",
+    "losses": "losses/_base/loss_names.py",
+}
 
 # The laws run on what inherits from them.
 BASE_CLASSES = {"Calibrator", "CalibrationLoss"}
@@ -51,7 +58,9 @@ TREES = {
     path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text())
     for path in MODULES
 }
-TOPICS = sorted({path.parent.name for path in MODULES} - {PACKAGE.name})
+TOPICS = sorted(
+    path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()
+)
 PUBLIC_TOPICS = [topic for topic in TOPICS if not topic.startswith("_")]
 
 all_topics = pytest.mark.parametrize("topic", PUBLIC_TOPICS)
@@ -87,7 +96,8 @@ def test_topics_import_only_what_they_may():
         topic = name.split("/")[0]
         imported = list(imported_names(tree))
         topics = {n.split(".")[1] for n in imported if n.startswith("sklearn_calib.")}
-        found = (topics & set(TOPICS)) - MAY_IMPORT.get(topic, {*TOPICS}) - {topic}
+        allowed = MAY_IMPORT.get(topic.removesuffix(".py"), {*TOPICS}) | PRIVATE
+        found = (topics & set(TOPICS)) - allowed - {topic}
         if topic in WITHOUT_TORCH:
             found |= {n.split(".")[0] for n in imported} & {"torch", "skorch"}
         if found:
@@ -103,7 +113,7 @@ def test_no_package_imports_a_module_of_another():
             for full in imported_names(tree)
             if (parts := full.split("."))[0] == "sklearn_calib"
             and len(parts) > 2
-            and parts[1] not in {name.split("/")[0], "_core", "_maps", "_torch"}
+            and parts[1] not in {name.split("/")[0], *PRIVATE}
             and any(part.startswith("_") for part in parts[2:])
         ]
         for name, tree in TREES.items()
@@ -130,7 +140,7 @@ def test_onnx_is_imported_in_its_package_only():
 
 def test_dask_is_imported_in_one_module_only():
     found = {name for name, tree in TREES.items() if OF_DASK & roots(tree)}
-    assert found == {"_core/dask_blocks.py"}
+    assert found == {"_validation/dask_arrays.py"}
 
 
 def roots(tree):
@@ -147,7 +157,7 @@ def test_privates_of_scikit_learn_are_known_in_two_files():
         if name not in KNOW_SKLEARN_PRIVATES
     }
     found = {name: names for name, names in privates.items() if names}
-    assert not found, "import them from _core.validation"
+    assert not found, "import them from the files that know them"
 
 
 @all_topics
@@ -182,9 +192,9 @@ def fail_for(**forgotten):
 
 
 def row(member):
-    """Return the row of a registry: `"focal": "_focal:FocalLoss",`."""
+    """Return the row of a registry: `"focal": "_focal.focal:FocalLoss",`."""
     name = snake_case(re.sub("(Loss|Scaling|Calibration)$", "", member.__name__))
-    module = member.__module__.rpartition(".")[2]
+    module = member.__module__.split(".", 2)[2]
     return f'        "{name}": "{module}:{member.__name__}",'
 
 
@@ -194,10 +204,15 @@ def snake_case(name):
     return "_".join(words).lower()
 
 
+def topic_of(member):
+    """Return the name of the package of a topic that a member is from."""
+    return ".".join(member.__module__.split(".")[:2])
+
+
 def public_subclasses(base):
     """Return all classes of a topic that inherit from its base class, by name."""
-    topic = import_module(base.__module__.rpartition(".")[0])
-    for module in pkgutil.iter_modules(topic.__path__, f"{topic.__name__}."):
+    topic = import_module(topic_of(base))
+    for module in pkgutil.walk_packages(topic.__path__, f"{topic.__name__}."):
         import_module(module.name)
     found, queue = {}, [base]
     while queue:
@@ -227,7 +242,7 @@ def can_be_made_by_name(member):
 )
 def test_every_member_has_a_row_and_an_export(base, get, names):
     members, registered = public_subclasses(base), {get(name) for name in names}
-    topic = base.__module__.rpartition(".")[0]
+    topic = topic_of(base)
     rows = [
         row(member)
         for member in members.values()
@@ -239,7 +254,7 @@ def test_every_member_has_a_row_and_an_export(base, get, names):
         for name, c in members.items()
         if name not in listed
     ]
-    fail_for(**{f"{topic}._registry": rows, topic: exports})
+    fail_for(**{REGISTRIES[topic.split(".")[1]]: rows, topic: exports})
 
 
 def test_every_loss_has_its_function():
@@ -252,9 +267,11 @@ def test_every_metric_and_display_has_an_export(topic):
     """A metric is a function of y_true and y_proba with the option labels."""
     package = f"sklearn_calib.{topic}"
     exports = [
-        f"from {package}.{path.stem} import {node.name}"
-        for path in sorted((PACKAGE / topic).glob("_[a-z]*.py"))
-        for node in ast.parse(path.read_text()).body
+        f"from sklearn_calib.{module} import {node.name}"
+        for path, tree in TREES.items()
+        for module in [path.removesuffix(".py").replace("/", ".")]
+        for node in tree.body
+        if path.startswith(f"{topic}/")
         if is_metric(node) or is_display(node)
         if node.name not in import_module(package).__all__
     ]
@@ -282,7 +299,7 @@ def test_every_error_has_a_scorer():
         # A scorer is asked about one set of samples, not about two.
         if "y_true" in inspect.signature(getattr(metrics, name)).parameters
     ]
-    fail_for(**{"sklearn_calib.metrics._scorers": rows})
+    fail_for(**{"sklearn_calib.metrics._model_selection.metric_scorers": rows})
 
 
 @all_topics
@@ -297,7 +314,7 @@ def test_every_public_name_has_a_test_file(topic):
     ]
     words = {word for f in files for word in re.findall(r"\w+", f.read_text())}
     rows = [
-        f"test_{getattr(package, name).__module__.split('._')[-1]}.py, for {name}"
+        f"test_{getattr(package, name).__module__.rpartition('.')[2]}.py, for {name}"
         for name in package.__all__
         if name not in words | BASE_CLASSES
     ]
@@ -306,10 +323,7 @@ def test_every_public_name_has_a_test_file(topic):
 
 def test_rows_are_what_the_registries_hold():
     """The rows that messages suggest are those that are there."""
-    registries = [
-        PACKAGE / topic / "_registry.py" for topic in ("losses", "calibrators")
-    ]
-    text = "".join(path.read_text() for path in registries)
+    text = "".join((PACKAGE / path).read_text() for path in REGISTRIES.values())
     assert row(losses.DualFocalLoss) in text
     assert row(calibrators.TemperatureScaling) in text
 

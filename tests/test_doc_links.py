@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 import sklearn_calib
 from sklearn_calib import CalibratedClassifier, NeuralClassifier, TemperatureScaling
-from sklearn_calib._core.doc_links import SITE
+from sklearn_calib._sklearn.doc_links import SITE
 from sklearn_calib.calibrators import Calibrator, PerLabelCalibrator
 
 TOPICS = [name for _, name, _ in iter_modules(sklearn_calib.__path__) if name[0] != "_"]

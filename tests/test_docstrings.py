@@ -35,7 +35,7 @@ WITH_EXAMPLES = [
     name for name in MODULES if ">>> " in inspect.getsource(import_module(name))
 ]
 # Modules whose examples need a package that is not a dependency.
-OPTIONAL = {"sklearn_calib.calibrators._boosting": "lightgbm"}
+OPTIONAL = {"sklearn_calib.calibrators._combined.boosting": "lightgbm"}
 
 all_public = pytest.mark.parametrize("name", PUBLIC)
 all_methods = pytest.mark.parametrize("name", METHODS)

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 import sklearn_calib
-from sklearn_calib._core.doc_links import SITE
+from sklearn_calib._sklearn.doc_links import SITE
 
 CHECKOUT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]

@@ -15,7 +15,7 @@ from sklearn_calib import CalibratedClassifier
 from sklearn_calib.estimators import SelectiveClassifier
 """,
     "reading of input": """
-from sklearn_calib._core.arrays import as_labels, as_numbers
+from sklearn_calib._validation.arrays import as_labels, as_numbers
 as_numbers([[1, 2]], "X"), as_labels(["a"], "y")
 """,
     "export of a calibrator": """

@@ -6,7 +6,7 @@ python tools/file_schema.py
 from pathlib import Path
 
 from sklearn_calib import CalibratedClassifier, NeuralClassifier, TemperatureScaling
-from sklearn_calib._core.state import DERIVED_SIZES
+from sklearn_calib._state.schema import DERIVED_SIZES
 from sklearn_calib.calibrators import (
     DirichletCalibrator,
     MulticalibrationBoosting,

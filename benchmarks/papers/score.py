@@ -11,8 +11,8 @@ import torch
 from sklearn.metrics import log_loss
 
 import sklearn_calib
-from sklearn_calib._core.confidence import negative_entropy
-from sklearn_calib._core.links import softmax
+from sklearn_calib._numerics.confidence import negative_entropy
+from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib.calibrators import get_calibrator
 from sklearn_calib.metrics import (
     aurc_loss,

@@ -11,8 +11,8 @@ from skorch.helper import predefined_split
 from torch.optim.lr_scheduler import CosineAnnealingLR, MultiStepLR, OneCycleLR
 
 from sklearn_calib import NeuralClassifier, RefCalClassifier
-from sklearn_calib._core.links import softmax
-from sklearn_calib._core.nested_params import add_prefix
+from sklearn_calib._numerics.softmax import softmax
+from sklearn_calib._sklearn.nested_params import add_prefix
 from sklearn_calib.datasets import ImageAugmentation
 from sklearn_calib.losses import get_loss
 from sklearn_calib.metrics import expected_calibration_error

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from sklearn_calib._maps.array_api import SYMBOLS
-from sklearn_calib._maps.expressions import Tensor
+from sklearn_calib._expressions.eager import SYMBOLS
+from sklearn_calib._expressions.tensor import Tensor
 
 
 def cast(x: torch.Tensor, to: torch.dtype) -> torch.Tensor:

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 from torch.nn.parallel import DistributedDataParallel
 
-from sklearn_calib._core.arrays import shown
+from sklearn_calib._validation.arrays import shown
 
 
 def unwrapped(module: Any) -> Any:

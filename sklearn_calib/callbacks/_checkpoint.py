@@ -17,8 +17,7 @@ from skorch.callbacks import (
 )
 from skorch.history import History
 
-from sklearn_calib._core.arrays import shown
-from sklearn_calib._core.files import whole_file
+from sklearn_calib._state.whole_file import whole_file
 from sklearn_calib._torch.net_state import (
     from_bytes,
     get_states,
@@ -26,6 +25,7 @@ from sklearn_calib._torch.net_state import (
     to_bytes,
 )
 from sklearn_calib._torch.processes import group_of, is_first, wait
+from sklearn_calib._validation.arrays import shown
 
 # Attributes that contain the state of skorch's callbacks.
 _STATE_ATTRIBUTES = {

@@ -12,10 +12,10 @@ from skorch.callbacks import Callback
 from skorch.utils import to_numpy
 from torch.utils.data import Dataset, IterableDataset
 
-from sklearn_calib._core.arrays import shown
-from sklearn_calib._core.links import softmax
+from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._torch.outputs import concatenate_logits, predict_batch
-from sklearn_calib.callbacks._record import record
+from sklearn_calib._validation.arrays import shown
+from sklearn_calib.callbacks._history_rows import record
 from sklearn_calib.losses import CalibrationLoss
 
 

@@ -11,14 +11,14 @@ from numpy.typing import ArrayLike
 from scipy.ndimage import convolve, gaussian_filter
 from sklearn.utils import check_random_state
 
-from sklearn_calib._core.arrays import shown
-from sklearn_calib._core.typing import Array, Floats, Seed
-from sklearn_calib._core.validation import (
+from sklearn_calib._validation.arrays import shown
+from sklearn_calib._validation.probabilities import (
     Interval,
     did_you_mean,
     row_blocks,
     validate_params,
 )
+from sklearn_calib._validation.types import Array, Floats, Seed
 
 # Each function takes images of shape (n, c, h, w) in [0, 1], the constant of the
 # severity and a random state. The returned values may be outside [0, 1].

@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_consistent_length, check_random_state
 
-from sklearn_calib._core.arrays import shown
-from sklearn_calib._core.typing import Array, Floats, Ints, Seed
-from sklearn_calib._core.validation import (
+from sklearn_calib._validation.arrays import shown
+from sklearn_calib._validation.probabilities import (
     Interval,
     StrOptions,
     distinct_labels,
     validate_params,
 )
+from sklearn_calib._validation.types import Array, Floats, Ints, Seed
 
 # Shape parameter of the Pareto distribution of ImageNet-LT.
 PARETO_SHAPE = 6

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sklearn_calib._core.arrays import shown
+from sklearn_calib._validation.arrays import shown
 from sklearn_calib.datasets._tensors import check_tensors
 
 # Function of the bounds of an interval that draws one number for each view.

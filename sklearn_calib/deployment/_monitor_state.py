@@ -8,17 +8,17 @@ from typing import Any, Self
 
 import numpy as np
 
-from sklearn_calib._core.accumulator import Accumulator
-from sklearn_calib._core.state import FINITE, NON_NEGATIVE, Number, Numbers, Spec
-from sklearn_calib._core.typing import Floats
-from sklearn_calib.deployment._alternatives import RESOLUTION, Alternatives, Sums
-from sklearn_calib.deployment._batches import (
+from sklearn_calib._state.mergeable import Accumulator
+from sklearn_calib._state.schema import FINITE, NON_NEGATIVE, Number, Numbers, Spec
+from sklearn_calib._validation.types import Floats
+from sklearn_calib.deployment._deployment_batches import (
     N_BLOCKS,
     bet,
     join_blocks,
     log_value,
     replay,
 )
+from sklearn_calib.deployment._evidence import RESOLUTION, Alternatives, Sums
 
 # Relative rounding errors of sums in files.
 ROUNDING = 1e-9

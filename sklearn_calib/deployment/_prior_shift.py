@@ -9,14 +9,17 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_calib._core.dask_blocks import maps_blocks
-from sklearn_calib._core.doc_links import DocumentedEstimator
-from sklearn_calib._core.inputs import BETWEEN_0_AND_1
-from sklearn_calib._core.predicted_scores import find_response, predict_scores
-from sklearn_calib._core.restore import restores
-from sklearn_calib._core.routing import RoutingMixin
-from sklearn_calib._core.saved_wrapper import SavedWrapper, check_classes, thawed
-from sklearn_calib._core.state import (
+from sklearn_calib._sklearn.doc_links import DocumentedEstimator
+from sklearn_calib._sklearn.metadata_routing import RoutingMixin
+from sklearn_calib._sklearn.response import find_response, predict_scores
+from sklearn_calib._sklearn.rollback import restores
+from sklearn_calib._sklearn.training_data import (
+    MatrixLike,
+    check_training_data,
+    copy_features,
+)
+from sklearn_calib._state.saved_wrapper import SavedWrapper, check_classes, thawed
+from sklearn_calib._state.schema import (
     FRACTION,
     UP_TO_ONE,
     Labels,
@@ -24,19 +27,16 @@ from sklearn_calib._core.state import (
     Object,
     Spec,
 )
-from sklearn_calib._core.training_data import (
-    MatrixLike,
-    check_training_data,
-    copy_features,
-)
-from sklearn_calib._core.typing import Array, Floats, Seed
-from sklearn_calib._core.validation import (
+from sklearn_calib._validation.dask_arrays import maps_blocks
+from sklearn_calib._validation.probabilities import (
     HasMethods,
     Interval,
     StrOptions,
     check_sample_weight,
     encode_labels,
 )
+from sklearn_calib._validation.samples import BETWEEN_0_AND_1
+from sklearn_calib._validation.types import Array, Floats, Seed
 from sklearn_calib.deployment._priors import (
     adjust_priors,
     check_priors,

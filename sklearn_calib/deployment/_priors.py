@@ -8,17 +8,17 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln
 from sklearn.utils import check_random_state
 
-from sklearn_calib._core.arrays import as_numbers, is_instance, shown
-from sklearn_calib._core.inputs import BETWEEN_0_AND_1, DRAWS, check_columns
-from sklearn_calib._core.limits import ROW_SUM_TOLERANCE
-from sklearn_calib._core.links import softmax
-from sklearn_calib._core.stacking import stacking_weights
-from sklearn_calib._core.typing import Array, Floats, Seed
-from sklearn_calib._core.validation import (
+from sklearn_calib._numerics.softmax import softmax
+from sklearn_calib._solvers.stacking import stacking_weights
+from sklearn_calib._validation.arrays import as_numbers, is_instance, shown
+from sklearn_calib._validation.limits import ROW_SUM_TOLERANCE
+from sklearn_calib._validation.probabilities import (
     check_proba,
     check_sample_weight,
     validate_params,
 )
+from sklearn_calib._validation.samples import BETWEEN_0_AND_1, DRAWS, check_columns
+from sklearn_calib._validation.types import Array, Floats, Seed
 
 # The estimate of a class is near zero if it explains less than this number of samples.
 FEWEST_SAMPLES = 1.0

@@ -1,16 +1,20 @@
 """Plots with the interface of scikit-learn's displays. They need matplotlib."""
 
-from sklearn_calib.displays._calibration_belt import CalibrationBeltDisplay
-from sklearn_calib.displays._classwise_reliability import ClasswiseReliabilityDisplay
-from sklearn_calib.displays._confidence_dynamics import ConfidenceDynamicsDisplay
-from sklearn_calib.displays._corp_reliability import CorpReliabilityDisplay
-from sklearn_calib.displays._decision_curve import DecisionCurveDisplay
-from sklearn_calib.displays._gamma_dynamics import GammaDynamicsDisplay
-from sklearn_calib.displays._group_reliability import GroupReliabilityDisplay
-from sklearn_calib.displays._monitor import MonitorDisplay
-from sklearn_calib.displays._reliability import ReliabilityDisplay
-from sklearn_calib.displays._risk_coverage import RiskCoverageDisplay
-from sklearn_calib.displays._smooth_reliability import SmoothReliabilityDisplay
+from sklearn_calib.displays._curves.belt_display import CalibrationBeltDisplay
+from sklearn_calib.displays._curves.decision_display import DecisionCurveDisplay
+from sklearn_calib.displays._curves.monitor_display import MonitorDisplay
+from sklearn_calib.displays._curves.risk_coverage_display import RiskCoverageDisplay
+from sklearn_calib.displays._reliability.classwise_display import (
+    ClasswiseReliabilityDisplay,
+)
+from sklearn_calib.displays._reliability.corp_display import CorpReliabilityDisplay
+from sklearn_calib.displays._reliability.group_display import GroupReliabilityDisplay
+from sklearn_calib.displays._reliability.reliability_display import ReliabilityDisplay
+from sklearn_calib.displays._reliability.smooth_display import SmoothReliabilityDisplay
+from sklearn_calib.displays._training.confidence_dynamics import (
+    ConfidenceDynamicsDisplay,
+)
+from sklearn_calib.displays._training.gamma_dynamics import GammaDynamicsDisplay
 
 __all__ = [
     "CalibrationBeltDisplay",

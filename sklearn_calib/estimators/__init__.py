@@ -6,24 +6,24 @@ Each name imports its module when it is first used, so that `CalibratedClassifie
 
 from typing import TYPE_CHECKING
 
-from sklearn_calib._core.lazy import lazy_names
+from sklearn_calib._lazy_names import lazy_names
 
 if TYPE_CHECKING:  # editors and type checkers do not see lazy imports
-    from sklearn_calib.estimators._batches import iterate_batches
-    from sklearn_calib.estimators._calibrated import CalibratedClassifier
-    from sklearn_calib.estimators._modules import MLP, ConvNet
-    from sklearn_calib.estimators._neural import NeuralClassifier
-    from sklearn_calib.estimators._refcal import RefCalClassifier
-    from sklearn_calib.estimators._selective import SelectiveClassifier
+    from sklearn_calib.estimators._calibrated.calibrated import CalibratedClassifier
+    from sklearn_calib.estimators._neural.batches import iterate_batches
+    from sklearn_calib.estimators._neural.classifier import NeuralClassifier
+    from sklearn_calib.estimators._neural.networks import MLP, ConvNet
+    from sklearn_calib.estimators._refcal.refcal import RefCalClassifier
+    from sklearn_calib.estimators._selective.selective import SelectiveClassifier
 
 _HOMES = {
-    "CalibratedClassifier": "sklearn_calib.estimators._calibrated",
-    "ConvNet": "sklearn_calib.estimators._modules",
-    "MLP": "sklearn_calib.estimators._modules",
-    "NeuralClassifier": "sklearn_calib.estimators._neural",
-    "RefCalClassifier": "sklearn_calib.estimators._refcal",
-    "SelectiveClassifier": "sklearn_calib.estimators._selective",
-    "iterate_batches": "sklearn_calib.estimators._batches",
+    "CalibratedClassifier": "sklearn_calib.estimators._calibrated.calibrated",
+    "ConvNet": "sklearn_calib.estimators._neural.networks",
+    "MLP": "sklearn_calib.estimators._neural.networks",
+    "NeuralClassifier": "sklearn_calib.estimators._neural.classifier",
+    "RefCalClassifier": "sklearn_calib.estimators._refcal.refcal",
+    "SelectiveClassifier": "sklearn_calib.estimators._selective.selective",
+    "iterate_batches": "sklearn_calib.estimators._neural.batches",
 }
 
 __all__ = [

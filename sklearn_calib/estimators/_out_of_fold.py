@@ -15,9 +15,9 @@ from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_memory
 
-from sklearn_calib._core.arrays import is_dict, shorten, shown
-from sklearn_calib._core.links import softmax
-from sklearn_calib._core.predicted_scores import find_response, predict_scores
+from sklearn_calib._numerics.softmax import softmax
+from sklearn_calib._sklearn.response import find_response, predict_scores
+from sklearn_calib._validation.arrays import is_dict, shorten, shown
 
 # Types of cv and memory of the wrappers of a classifier.
 SplitterLike = int | BaseCrossValidator | Iterable[Any] | None

@@ -1,7 +1,7 @@
 """Evaluation of fitted classifiers by several metrics at once, as tables."""
 
-from sklearn_calib.evaluation._compare import compare
-from sklearn_calib.evaluation._ood import evaluate_ood
+from sklearn_calib.evaluation._comparison import compare
+from sklearn_calib.evaluation._ood_evaluation import evaluate_ood
 from sklearn_calib.evaluation._report import calibration_report
 
 __all__ = ["calibration_report", "compare", "evaluate_ood"]

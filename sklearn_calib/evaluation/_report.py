@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._core.groups import group_members
-from sklearn_calib._core.inputs import (
+from sklearn_calib._validation.groups import group_members
+from sklearn_calib._validation.probabilities import (
+    Interval,
+    check_sample_weight,
+    validate_params,
+)
+from sklearn_calib._validation.samples import (
     BETWEEN_0_AND_1,
     BINS,
     DRAWS,
@@ -19,12 +24,7 @@ from sklearn_calib._core.inputs import (
     classes_of,
     confidence_and_correct,
 )
-from sklearn_calib._core.typing import Array, Floats, Ints, Options, Seed, Weights
-from sklearn_calib._core.validation import (
-    Interval,
-    check_sample_weight,
-    validate_params,
-)
+from sklearn_calib._validation.types import Array, Floats, Ints, Options, Seed, Weights
 from sklearn_calib.metrics import (
     ece_interval,
     expected_calibration_error,

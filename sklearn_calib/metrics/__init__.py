@@ -4,71 +4,106 @@ For errors, losses and risks, lower is better. For scores and coverages, higher 
 better.
 """
 
-from sklearn_calib.metrics._accumulator import CalibrationAccumulator
-from sklearn_calib.metrics._aurc import augrc_loss, aurc_loss, excess_aurc_loss
-from sklearn_calib.metrics._bootstrap import bootstrap_interval
-from sklearn_calib.metrics._calibration_belt import calibration_belt_test
-from sklearn_calib.metrics._calibration_decision_loss import (
-    calibration_decision_loss,
-)
-from sklearn_calib.metrics._calibration_error import (
+from sklearn_calib.metrics._accumulator.accumulator import CalibrationAccumulator
+from sklearn_calib.metrics._calibration_errors.binned_error import (
     expected_calibration_error,
     maximum_calibration_error,
 )
-from sklearn_calib.metrics._calibration_slope import calibration_slope
-from sklearn_calib.metrics._classwise_error import classwise_calibration_error
-from sklearn_calib.metrics._consistency_resampling import consistency_test
-from sklearn_calib.metrics._cutoff_calibration_error import cutoff_calibration_error
-from sklearn_calib.metrics._difference import difference_test
-from sklearn_calib.metrics._ece_interval import ece_consistency_bound, ece_interval
-from sklearn_calib.metrics._expected_cost import expected_cost_loss
-from sklearn_calib.metrics._failure_detection import failure_auroc_score
-from sklearn_calib.metrics._hosmer_lemeshow import hosmer_lemeshow_test
-from sklearn_calib.metrics._hypothesis_tests import spiegelhalter_test
-from sklearn_calib.metrics._integrated_calibration_index import (
+from sklearn_calib.metrics._calibration_errors.classwise_error import (
+    classwise_calibration_error,
+)
+from sklearn_calib.metrics._calibration_errors.cumulated_error import (
+    ks_calibration_error,
+)
+from sklearn_calib.metrics._calibration_errors.cutoff_calibration_error import (
+    cutoff_calibration_error,
+)
+from sklearn_calib.metrics._calibration_errors.integrated_index import (
     integrated_calibration_index,
 )
-from sklearn_calib.metrics._kde_calibration_error import kde_calibration_error
-from sklearn_calib.metrics._kernel_calibration import kernel_calibration_error
-from sklearn_calib.metrics._kernel_significance import kernel_calibration_test
-from sklearn_calib.metrics._ks_calibration_error import ks_calibration_error
-from sklearn_calib.metrics._multicalibration_error import multicalibration_error
-from sklearn_calib.metrics._net_benefit import net_benefit_curve, net_benefit_score
-from sklearn_calib.metrics._ood import (
+from sklearn_calib.metrics._calibration_errors.kde_error import kde_calibration_error
+from sklearn_calib.metrics._calibration_errors.kernel_error import (
+    kernel_calibration_error,
+)
+from sklearn_calib.metrics._calibration_errors.known_posterior import (
+    overconfidence,
+    underconfidence,
+)
+from sklearn_calib.metrics._calibration_errors.lipschitz_error import (
+    smooth_calibration_error,
+)
+from sklearn_calib.metrics._calibration_errors.post_processing_gap import (
+    post_processing_gap,
+)
+from sklearn_calib.metrics._calibration_errors.smooth_ece import (
+    smooth_expected_calibration_error,
+)
+from sklearn_calib.metrics._calibration_errors.truthful_errors import (
+    averaged_two_bin_error,
+    quantile_squared_error,
+)
+from sklearn_calib.metrics._calibration_errors.variational_error import (
+    variational_calibration_error,
+)
+from sklearn_calib.metrics._decisions.decision_curve import (
+    net_benefit_curve,
+    net_benefit_score,
+)
+from sklearn_calib.metrics._decisions.decision_loss import (
+    calibration_decision_loss,
+)
+from sklearn_calib.metrics._decisions.expected_cost import expected_cost_loss
+from sklearn_calib.metrics._groups.group_metrics import per_group, worst_group
+from sklearn_calib.metrics._groups.multicalibration_error import multicalibration_error
+from sklearn_calib.metrics._groups.per_label_metric import per_label
+from sklearn_calib.metrics._hypothesis_tests.calibration_belt import (
+    calibration_belt_test,
+)
+from sklearn_calib.metrics._hypothesis_tests.calibration_slope import calibration_slope
+from sklearn_calib.metrics._hypothesis_tests.consistency import consistency_test
+from sklearn_calib.metrics._hypothesis_tests.hosmer_lemeshow import hosmer_lemeshow_test
+from sklearn_calib.metrics._hypothesis_tests.kernel_significance import (
+    kernel_calibration_test,
+)
+from sklearn_calib.metrics._hypothesis_tests.recalibration import recalibration_test
+from sklearn_calib.metrics._hypothesis_tests.spiegelhalter import spiegelhalter_test
+from sklearn_calib.metrics._hypothesis_tests.tcal import tcal_test
+from sklearn_calib.metrics._intervals.bootstrap import bootstrap_interval
+from sklearn_calib.metrics._intervals.ece_interval import (
+    ece_consistency_bound,
+    ece_interval,
+)
+from sklearn_calib.metrics._model_selection.difference import difference_test
+from sklearn_calib.metrics._model_selection.metric_scorers import (
+    get_scorer,
+    get_scorer_names,
+)
+from sklearn_calib.metrics._model_selection.one_se_rule import (
+    lowest_error_within_one_se,
+)
+from sklearn_calib.metrics._proper_scores.root_brier import root_brier_score_loss
+from sklearn_calib.metrics._proper_scores.score_decomposition import score_decomposition
+from sklearn_calib.metrics._proper_scores.score_parts import (
+    proper_calibration_error,
+    refinement_error,
+)
+from sklearn_calib.metrics._selective.aurc_metrics import (
+    augrc_loss,
+    aurc_loss,
+    excess_aurc_loss,
+)
+from sklearn_calib.metrics._selective.failure_detection import failure_auroc_score
+from sklearn_calib.metrics._selective.ood_detection import (
     fpr_at_tpr,
     ood_aupr_score,
     ood_auroc_score,
     ood_detection_error,
 )
-from sklearn_calib.metrics._per_group import per_group, worst_group
-from sklearn_calib.metrics._per_label import per_label
-from sklearn_calib.metrics._post_processing_gap import post_processing_gap
-from sklearn_calib.metrics._posterior_confidence import (
-    overconfidence,
-    underconfidence,
-)
-from sklearn_calib.metrics._recalibration_test import recalibration_test
-from sklearn_calib.metrics._refinement import (
-    proper_calibration_error,
-    refinement_error,
-)
-from sklearn_calib.metrics._refit import lowest_error_within_one_se
-from sklearn_calib.metrics._risk_coverage import (
+from sklearn_calib.metrics._selective.risk_coverage_curve import (
     coverage_at_risk,
     risk_at_coverage,
     risk_coverage_curve,
 )
-from sklearn_calib.metrics._root_brier import root_brier_score_loss
-from sklearn_calib.metrics._score_decomposition import score_decomposition
-from sklearn_calib.metrics._scorers import get_scorer, get_scorer_names
-from sklearn_calib.metrics._smooth_calibration_error import smooth_calibration_error
-from sklearn_calib.metrics._smooth_ece import smooth_expected_calibration_error
-from sklearn_calib.metrics._tcal import tcal_test
-from sklearn_calib.metrics._truthful_errors import (
-    averaged_two_bin_error,
-    quantile_squared_error,
-)
-from sklearn_calib.metrics._variational_error import variational_calibration_error
 
 __all__ = [
     "CalibrationAccumulator",

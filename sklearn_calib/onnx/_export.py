@@ -14,8 +14,8 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_calib._core.arrays import as_array, is_instance, shown
-from sklearn_calib._core.typing import Array, Floats
+from sklearn_calib._validation.arrays import as_array, is_instance, shown
+from sklearn_calib._validation.types import Array, Floats
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -96,7 +96,7 @@ def to_onnx(
     ['label', 'probabilities']
     """
     _check_installed()
-    from sklearn_calib.onnx._convert import register
+    from sklearn_calib.onnx._converters import register
     from sklearn_calib.onnx._parts import to_proto, unwrapped
 
     _check_model(model)

@@ -14,8 +14,8 @@ from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.svm import LinearSVC
 
-from sklearn_calib._maps.expressions import Tensor, hstack
-from sklearn_calib.onnx._graph import Graph
+from sklearn_calib._expressions.tensor import Tensor, hstack
+from sklearn_calib.onnx._onnx_graph import Graph
 
 # Steps of a Pipeline that return the data.
 OMITTED = (None, "passthrough")

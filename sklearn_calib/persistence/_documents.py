@@ -3,16 +3,16 @@
 from importlib import import_module
 from typing import Any
 
-from sklearn_calib._core.arrays import shown
-from sklearn_calib._core.json_values import (
+from sklearn_calib._state.json_values import (
     check_object,
     read_value,
     refuse,
     write_value,
 )
-from sklearn_calib._core.state import Fields, Source
-from sklearn_calib._core.typing import Array
-from sklearn_calib._core.validation import did_you_mean
+from sklearn_calib._state.schema import Fields, Source
+from sklearn_calib._validation.arrays import shown
+from sklearn_calib._validation.probabilities import did_you_mean
+from sklearn_calib._validation.types import Array
 from sklearn_calib.calibrators import get_calibrator, get_calibrator_names
 
 FORMAT = "sklearn_calib"

@@ -32,7 +32,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_calib._core.scorers import GroupScorer
+from sklearn_calib._sklearn.scorer_objects import GroupScorer
 from sklearn_calib.metrics import (
     expected_calibration_error,
     get_scorer_names as get_names,

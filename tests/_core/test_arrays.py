@@ -9,7 +9,7 @@ import pytest
 import torch
 from scipy.sparse import csr_array
 
-from sklearn_calib._core.arrays import (
+from sklearn_calib._validation.arrays import (
     as_array,
     as_labels,
     as_numbers,

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
 
-from sklearn_calib._core.binning import (
+from sklearn_calib._numerics.binned_gaps import class_bin_sums
+from sklearn_calib._numerics.binning import (
     bin_index,
     bin_sums,
     binned_calibration_error,
@@ -15,7 +16,6 @@ from sklearn_calib._core.binning import (
     occupied_bins,
     sums_by_value,
 )
-from sklearn_calib._core.class_bins import class_bin_sums
 
 # Multiples of 1/20 are often tied, and are edges for many numbers of bins.
 VALUES = hnp.arrays(

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sklearn_calib._core.blocks import array_blocks
+from sklearn_calib._numerics.sample_blocks import array_blocks
 
 N, N_CLASSES = 100, 65536 // 30  # blocks of 30, 30, 30 and 10 rows
 

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from scipy.special import expit, softmax
 
-from sklearn_calib._core.blocks import Block, Blocks, array_blocks
-from sklearn_calib._core.class_scores import (
+from sklearn_calib._numerics.class_scores import (
     EXPONENTIAL,
     LOG_ODDS,
     SOFTMAX,
     log_odds_from_proba,
 )
-from sklearn_calib._core.links import lift_zeros
+from sklearn_calib._numerics.sample_blocks import Block, Blocks, array_blocks
+from sklearn_calib._numerics.softmax import lift_zeros
 
 ZERO = 1e-6
 KINDS = {

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from sklearn_calib._core.confidence import (
+from sklearn_calib._numerics.confidence import (
     CONFIDENCES,
     check_confidence,
     get_confidence,
     top_label,
     top_label_correct,
 )
-from sklearn_calib._core.validation import FEW_COLUMNS, as_proba_array
+from sklearn_calib._validation.probabilities import FEW_COLUMNS, as_proba_array
 
 few_and_many = pytest.mark.parametrize(
     "n_classes", [2, FEW_COLUMNS, FEW_COLUMNS + 1, 300]

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from sklearn_calib._core import files
-from sklearn_calib._core.files import whole_file
+from sklearn_calib._state import whole_file as files
+from sklearn_calib._state.whole_file import whole_file
 
 # Loads the module alone: the package takes longer to import than the test to run.
 WRITER = """

@@ -7,10 +7,14 @@ import pytest
 from scipy.optimize import approx_fprime, minimize
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_calib._core.blocks import array_blocks
-from sklearn_calib._core.focal_fit import _moments, fit_focal_temperature, fit_gamma
-from sklearn_calib._core.links import focal_posterior, softmax
-from sklearn_calib._core.optimize import fit_temperature
+from sklearn_calib._numerics.sample_blocks import array_blocks
+from sklearn_calib._numerics.softmax import focal_posterior, softmax
+from sklearn_calib._solvers.temperature_fit import fit_temperature
+from sklearn_calib.calibrators._temperature.focal_fit import (
+    _moments,
+    fit_focal_temperature,
+    fit_gamma,
+)
 
 
 def make_underconfident(n_samples, n_classes=4):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from sklearn_calib._core.group_effects import Scales, Shifts, fit_effects
-from sklearn_calib._core.links import softmax
-from sklearn_calib._core.marginal_likelihood import likelihood_ratios
+from sklearn_calib._numerics.softmax import softmax
+from sklearn_calib.calibrators._groups.group_effects import Scales, Shifts, fit_effects
+from sklearn_calib.calibrators._linear.marginal_likelihood import likelihood_ratios
 
 ONE_BIN = np.zeros((1, 2), int)
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy.sparse import coo_matrix, csr_array
 
-from sklearn_calib._core.groups import (
+from sklearn_calib._validation.groups import (
     distinct_values,
     encode_groups,
     group_frame,

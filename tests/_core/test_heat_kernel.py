@@ -5,7 +5,7 @@ import pytest
 from scipy.integrate import trapezoid
 from scipy.stats import norm
 
-from sklearn_calib._core.heat_kernel import (
+from sklearn_calib._numerics.heat_kernel import (
     SMALLEST_BANDWIDTH,
     cosine_coefficients,
     self_consistent_bandwidth,

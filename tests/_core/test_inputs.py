@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sklearn_calib._core.inputs import check_columns
-from sklearn_calib._core.validation import check_proba
+from sklearn_calib._validation.probabilities import check_proba
+from sklearn_calib._validation.samples import check_columns
 
 NUMBERS = [0, 1], [False, True], [0.0, 1.0], np.array([0, 1], "i1")
 TEXTS = ["0", "1"]

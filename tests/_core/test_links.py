@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
 
-from sklearn_calib._core.links import (
+from sklearn_calib._numerics.softmax import (
     focal_calibration_posterior,
     focal_posterior,
     inverse_focal_posterior,

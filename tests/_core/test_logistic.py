@@ -6,7 +6,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_calib._core.logistic import (
+from sklearn_calib._solvers.logistic import (
     fit_logistic,
     fit_nonnegative,
     newton_logistic,

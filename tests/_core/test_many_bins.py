@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sklearn_calib import metrics
-from sklearn_calib._core.binning import (
+from sklearn_calib._numerics.binning import (
     MANY_BINS,
     MOST_BINS,
     MOST_SWEPT,

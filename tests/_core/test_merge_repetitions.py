@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from sklearn_calib._core.inputs import merge_repetitions
+from sklearn_calib._validation.samples import merge_repetitions
 from sklearn_calib.metrics import kde_calibration_error, kernel_calibration_error
 
 METRICS = {

@@ -7,10 +7,10 @@ import pytest
 from scipy.optimize import check_grad, minimize
 from scipy.special import log_softmax
 
-from sklearn_calib._core import multinomial
-from sklearn_calib._core.blocks import array_blocks
-from sklearn_calib._core.multinomial import fit_multinomial
-from sklearn_calib._core.multinomial_maps import DiagonalMap, FullMap
+from sklearn_calib._numerics.sample_blocks import array_blocks
+from sklearn_calib.calibrators._linear import multinomial_fit as multinomial
+from sklearn_calib.calibrators._linear.multinomial_fit import fit_multinomial
+from sklearn_calib.calibrators._linear.multinomial_maps import DiagonalMap, FullMap
 
 both_kinds = pytest.mark.parametrize("kind", [DiagonalMap, FullMap])
 

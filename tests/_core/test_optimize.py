@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from sklearn_calib._core.blocks import array_blocks
-from sklearn_calib._core.links import softmax
-from sklearn_calib._core.optimize import FEW_COLUMNS, fit_temperature
+from sklearn_calib._numerics.sample_blocks import array_blocks
+from sklearn_calib._numerics.softmax import softmax
+from sklearn_calib._solvers.temperature_fit import FEW_COLUMNS, fit_temperature
 
 
 def expected_gap(logits, temperature):

@@ -17,8 +17,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
 from sklearn_calib import CalibratedClassifier, NeuralClassifier, TemperatureScaling
-from sklearn_calib._core.links import softmax
-from sklearn_calib._core.predicted_scores import holds_logits
+from sklearn_calib._numerics.softmax import softmax
+from sklearn_calib._sklearn.response import holds_logits
 
 
 def make_data(n_samples=600, n_classes=3, **params):

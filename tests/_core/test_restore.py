@@ -2,7 +2,7 @@
 
 import pytest
 
-from sklearn_calib._core.restore import restores
+from sklearn_calib._sklearn.rollback import restores
 
 
 class Model:

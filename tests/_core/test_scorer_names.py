@@ -16,7 +16,7 @@ from sklearn.metrics import _scorer
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.svm import SVC
 
-from sklearn_calib._core import scorer_names
+from sklearn_calib._sklearn import scorer_names as scorer_names
 from sklearn_calib.metrics import get_scorer, get_scorer_names
 
 # The package that is imported first; the script imports the other.

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sklearn_calib._core.validation import (
+from sklearn_calib._validation.probabilities import (
     ROW_SUM_TOLERANCE,
     check_proba,
     check_sample_weight,

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from sklearn_calib._core.links import softmax
+from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib.calibrators import (
     AutoCalibrator,
     BetaCalibration,

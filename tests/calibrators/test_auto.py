@@ -16,9 +16,9 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_calib import CalibratedClassifier
-from sklearn_calib._core.blocks import array_blocks
-from sklearn_calib._core.links import softmax
-from sklearn_calib._core.stacking import random_folds, stacking_weights
+from sklearn_calib._numerics.sample_blocks import array_blocks
+from sklearn_calib._numerics.softmax import softmax
+from sklearn_calib._solvers.stacking import random_folds, stacking_weights
 from sklearn_calib.calibrators import (
     AutoCalibrator,
     BoostingCalibrator,

@@ -8,7 +8,9 @@ import pytest
 from scipy.special import softmax
 from sklearn.base import clone
 
-from sklearn_calib._core import blocks, optimize, validation
+from sklearn_calib._numerics import sample_blocks as blocks
+from sklearn_calib._solvers import temperature_fit as optimize
+from sklearn_calib._validation import probabilities as validation
 from sklearn_calib.calibrators import (
     BBQ,
     ENIR,

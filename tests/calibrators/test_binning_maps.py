@@ -13,7 +13,7 @@ from sklearn_calib.calibrators import (
     ScalingBinning,
     VennAbers,
 )
-from sklearn_calib.calibrators._venn_abers import _interval
+from sklearn_calib.calibrators._one_vs_rest.venn_abers import _interval
 
 
 def recorded_values(recorded):

@@ -8,9 +8,9 @@ from scipy.optimize import minimize, minimize_scalar
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV
 
-from sklearn_calib._core.links import log_softmax, softmax
+from sklearn_calib._numerics.softmax import log_softmax, softmax
 from sklearn_calib.calibrators import ClassTemperatureScaling, TemperatureScaling
-from sklearn_calib.calibrators._class_temperature import _estimate_precision
+from sklearn_calib.calibrators._temperature.class_temperature import _estimate_precision
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

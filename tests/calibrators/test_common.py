@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import log_loss
 
-from sklearn_calib._core.binning import binned_calibration_error
-from sklearn_calib._core.links import log_softmax, softmax
+from sklearn_calib._numerics.binning import binned_calibration_error
+from sklearn_calib._numerics.softmax import log_softmax, softmax
 from sklearn_calib.calibrators import (
     BetaCalibration,
     ClassTemperatureScaling,

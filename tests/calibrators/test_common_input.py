@@ -9,12 +9,9 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from sklearn_calib._core.links import softmax
-from sklearn_calib.calibrators import (
-    _bbq,
-    get_calibrator,
-    get_calibrator_names,
-)
+from sklearn_calib._numerics.softmax import softmax
+from sklearn_calib.calibrators import get_calibrator, get_calibrator_names
+from sklearn_calib.calibrators._one_vs_rest import bbq as _bbq
 
 # Calibrators to which a test does not apply, with the reason; see conftest.py.
 DRAWN = "MetaCal(random_state=0, threshold_fraction=0.1)"

@@ -9,8 +9,6 @@ from scipy.special import log_softmax, softmax
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_calib._core import empirical_bayes
-from sklearn_calib._core.multinomial_maps import DiagonalMap, FullMap
 from sklearn_calib.calibrators import (
     DirichletCalibrator,
     JointBetaCalibration,
@@ -20,6 +18,8 @@ from sklearn_calib.calibrators import (
     TemperatureScaling,
     VectorScaling,
 )
+from sklearn_calib.calibrators._linear import empirical_bayes as empirical_bayes
+from sklearn_calib.calibrators._linear.multinomial_maps import DiagonalMap, FullMap
 
 NAME = "empirical_bayes"
 MAPS = [

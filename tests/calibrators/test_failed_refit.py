@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from sklearn_calib._core.links import softmax
+from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib.calibrators import PerLabelCalibrator, TemperatureScaling
 
 # With few samples, calibrators warn of a bound or of the end of a grid.

@@ -12,7 +12,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.naive_bayes import GaussianNB
 
 from sklearn_calib import CalibratedClassifier, TemperatureScaling
-from sklearn_calib._core.links import softmax
+from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib.calibrators import (
     Calibrator,
     FocalPosterior,

@@ -10,8 +10,8 @@ from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 from sklearn.linear_model import LogisticRegression
 
-from sklearn_calib._core import smooth_logistic
-from sklearn_calib._core.smooth_logistic import evaluate, fit_curve
+from sklearn_calib._solvers import spline_logistic as smooth_logistic
+from sklearn_calib._solvers.spline_logistic import evaluate, fit_curve
 from sklearn_calib.calibrators import (
     IsotonicCalibration,
     JointLogOddsSplineCalibration,

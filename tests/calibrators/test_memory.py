@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from scipy.optimize import isotonic_regression
 
-from sklearn_calib._core import blocks, optimize
-from sklearn_calib._core.links import softmax
+from sklearn_calib._numerics import sample_blocks as blocks
+from sklearn_calib._numerics.softmax import softmax
+from sklearn_calib._solvers import temperature_fit as optimize
 from sklearn_calib.calibrators import (
     JointIsotonicCalibration,
     VennAbers,

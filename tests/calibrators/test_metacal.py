@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sklearn_calib._core.links import softmax
+from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib.calibrators import MetaCal, TemperatureScaling
 from sklearn_calib.metrics import expected_calibration_error
 

@@ -13,13 +13,13 @@ from sklearn.pipeline import make_pipeline
 
 import sklearn_calib
 from sklearn_calib import CalibratedClassifier
-from sklearn_calib._core import group_effects
-from sklearn_calib._core.links import log_softmax, softmax
+from sklearn_calib._numerics.softmax import log_softmax, softmax
 from sklearn_calib.calibrators import (
     MulticalibrationBoosting,
     PlattScaling,
     TemperatureScaling,
 )
+from sklearn_calib.calibrators._groups import group_effects as group_effects
 
 GROUPS = ["a", "b", "c"]
 

@@ -8,9 +8,7 @@ from scipy.special import log_softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
 
-from sklearn_calib._core.blocks import array_blocks
-from sklearn_calib._core.multinomial import fit_multinomial
-from sklearn_calib._core.multinomial_maps import DiagonalMap, FullMap
+from sklearn_calib._numerics.sample_blocks import array_blocks
 from sklearn_calib.calibrators import (
     DirichletCalibrator,
     MatrixScaling,
@@ -19,6 +17,8 @@ from sklearn_calib.calibrators import (
     TemperatureScaling,
     VectorScaling,
 )
+from sklearn_calib.calibrators._linear.multinomial_fit import fit_multinomial
+from sklearn_calib.calibrators._linear.multinomial_maps import DiagonalMap, FullMap
 
 FAMILY = [
     VectorScaling(),

@@ -6,8 +6,8 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_calib._core.links import log_odds, softmax
-from sklearn_calib._core.logistic import fit_logistic
+from sklearn_calib._numerics.softmax import log_odds, softmax
+from sklearn_calib._solvers.logistic import fit_logistic
 from sklearn_calib.calibrators import (
     BetaCalibration,
     IsotonicCalibration,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sklearn_calib._core.links import lift_zeros, softmax
+from sklearn_calib._numerics.softmax import lift_zeros, softmax
 from sklearn_calib.calibrators import get_calibrator, get_calibrator_names
 
 KEEP_ORDER = [

@@ -9,7 +9,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from sklearn_calib._core.links import softmax
+from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib.calibrators import (
     BetaCalibration,
     PlattScaling,

@@ -13,11 +13,8 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib import CalibratedClassifier
-from sklearn_calib._core import multinomial
-from sklearn_calib._core.blocks import array_blocks
-from sklearn_calib._core.links import log_softmax, softmax
-from sklearn_calib._core.multinomial import MAX_STEPS, fit_multinomial
-from sklearn_calib._core.multinomial_maps import DiagonalMap
+from sklearn_calib._numerics.sample_blocks import array_blocks
+from sklearn_calib._numerics.softmax import log_softmax, softmax
 from sklearn_calib.calibrators import (
     DirichletCalibrator,
     HistogramBinning,
@@ -32,6 +29,9 @@ from sklearn_calib.calibrators import (
     get_calibrator,
     get_calibrator_names,
 )
+from sklearn_calib.calibrators._linear import multinomial_fit as multinomial
+from sklearn_calib.calibrators._linear.multinomial_fit import MAX_STEPS, fit_multinomial
+from sklearn_calib.calibrators._linear.multinomial_maps import DiagonalMap
 
 # Seconds after which fits are considered not to terminate. The slowest take a few.
 LIMIT = 60

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from sklearn.metrics import log_loss
 
-from sklearn_calib._core.links import softmax
-from sklearn_calib._core.replace_top import replace_top
+from sklearn_calib._expressions.replace_top import replace_top
+from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib.calibrators import SplineCalibration, TemperatureScaling
-from sklearn_calib.calibrators._spline import _fit_spline
+from sklearn_calib.calibrators._top_label.confidence_spline import _fit_spline
 
 
 def untied(scores):

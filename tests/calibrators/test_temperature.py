@@ -6,8 +6,8 @@ from scipy.optimize import minimize_scalar
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
 
-from sklearn_calib._core.binning import binned_calibration_error
-from sklearn_calib._core.links import softmax
+from sklearn_calib._numerics.binning import binned_calibration_error
+from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib.calibrators import TemperatureScaling
 
 

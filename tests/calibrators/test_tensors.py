@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch.nn import Linear, Sequential
 
-from sklearn_calib._core import validation
-from sklearn_calib._core.links import softmax
+from sklearn_calib._numerics.softmax import softmax
+from sklearn_calib._validation import probabilities as validation
 from sklearn_calib.calibrators import (
     HistogramBinning,
     MatrixScaling,

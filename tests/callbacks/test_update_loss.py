@@ -11,8 +11,8 @@ from skorch.callbacks import Callback
 
 from sklearn_calib import NeuralClassifier
 from sklearn_calib.callbacks import UpdateLoss
-from sklearn_calib.estimators._seeds import draw_seed
-from sklearn_calib.estimators._trainer import validation_split
+from sklearn_calib.estimators._neural.seeds import draw_seed
+from sklearn_calib.estimators._neural.training import validation_split
 from sklearn_calib.losses import CrossEntropyLoss
 
 # 200 training samples and 100 validation samples: 4 batches per epoch.

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 import pytest
 
 from sklearn_calib import displays
-from sklearn_calib.displays._reliability_panels import ReliabilityPanels
+from sklearn_calib.displays._reliability.reliability_panels import ReliabilityPanels
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from sklearn_calib.displays import (
     ReliabilityDisplay,
     SmoothReliabilityDisplay,
 )
-from sklearn_calib.displays._diagram import ReliabilityDiagram
+from sklearn_calib.displays._reliability.diagram import ReliabilityDiagram
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(80, 1))

@@ -17,8 +17,8 @@ from sklearn_calib import (
     SelectiveClassifier,
     TemperatureScaling,
 )
-from sklearn_calib._core.links import softmax
-from sklearn_calib._core.predicted_scores import fill_absent, predict_scores
+from sklearn_calib._numerics.softmax import softmax
+from sklearn_calib._sklearn.response import fill_absent, predict_scores
 from sklearn_calib.calibrators import (
     AutoCalibrator,
     PlattScaling,

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from sklearn_calib.estimators._abstention import (
+from sklearn_calib.estimators._selective.risks import resolve_risks
+from sklearn_calib.estimators._selective.thresholds import (
     risk_upper_bound,
     threshold_for_coverage,
     threshold_for_risk as threshold_for_risks,
 )
-from sklearn_calib.estimators._risks import resolve_risks
 
 
 def threshold_for_risk(confidence, wrong, max_risk, delta):

@@ -13,8 +13,8 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 
 from sklearn_calib.estimators import SelectiveClassifier
-from sklearn_calib.estimators._abstention import _pvalue, threshold_for_risk
-from sklearn_calib.estimators._risks import resolve_risks
+from sklearn_calib.estimators._selective.risks import resolve_risks
+from sklearn_calib.estimators._selective.thresholds import _pvalue, threshold_for_risk
 
 NAMES = np.array(["ant", "bee", "cat"])
 COST = np.array([[0.0, 1, 2], [4, 0, 1], [2, 1, 0]])

@@ -22,8 +22,8 @@ from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import SVC
 
-from sklearn_calib._core.interval_kind import interval_kind
-from sklearn_calib._core.scorers import GroupScorer, metric_of
+from sklearn_calib._sklearn.scorer_objects import GroupScorer, metric_of
+from sklearn_calib._validation.declarations import interval_kind
 from sklearn_calib.evaluation import compare
 from sklearn_calib.metrics import (
     aurc_loss,

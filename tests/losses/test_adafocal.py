@@ -10,7 +10,7 @@ from sklearn_calib.losses import (
     focal_loss,
     inverse_focal_loss,
 )
-from sklearn_calib.losses._adafocal import updated_gamma
+from sklearn_calib.losses._focal.adafocal import updated_gamma
 
 REFERENCE = "loss_adafocal"
 SEQUENCES = ["small-lambda1", "edge-lambda1", "small-lambda8"]

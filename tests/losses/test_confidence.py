@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from sklearn_calib._core.confidence import CONFIDENCES, get_confidence
-from sklearn_calib._core.links import softmax
+from sklearn_calib._numerics.confidence import CONFIDENCES, get_confidence
+from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib.losses import RegularizedAURCLoss
-from sklearn_calib.losses._confidence import _CONFIDENCES, compute_confidence
+from sklearn_calib.losses._base.logit_confidence import _CONFIDENCES, compute_confidence
 
 LOGITS = np.random.default_rng(0).normal(size=(200, 5)) * 3
 

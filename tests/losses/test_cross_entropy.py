@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from sklearn_calib.losses import CrossEntropyLoss, brier_loss, cross_entropy_loss
-from sklearn_calib.losses._cross_entropy import log_loss_and_confidence
+from sklearn_calib.losses._scoring_rules.cross_entropy import log_loss_and_confidence
 
 REFERENCE = "loss_label_smoothing"
 NOT_FOLLOWED = {}

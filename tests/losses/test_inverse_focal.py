@@ -6,7 +6,7 @@ import torch
 from scipy.special import lambertw
 
 from sklearn_calib.losses import InverseFocalLoss, inverse_focal_loss
-from sklearn_calib.losses._inverse_focal import GAMMA_MAX
+from sklearn_calib.losses._focal.inverse_focal import GAMMA_MAX
 
 REFERENCE = "loss_inverse_focal"
 CLIP = (

@@ -4,7 +4,7 @@ import torch
 from scipy.special import logsumexp
 from scipy.stats import dirichlet
 
-from sklearn_calib._core.dirichlet_kernel import BANDWIDTHS
+from sklearn_calib._numerics.dirichlet_kernel import BANDWIDTHS
 from sklearn_calib.losses import KDEECELoss, cross_entropy_loss, kde_ece_loss
 
 REFERENCE = "loss_kde_ece"

@@ -9,7 +9,7 @@ from sklearn_calib.losses import (
     mmce_loss,
     weighted_mmce_loss,
 )
-from sklearn_calib.losses._mmce import _embedding_square
+from sklearn_calib.losses._penalties.mmce import _embedding_square
 
 REFERENCE = "loss_mmce"
 NOT_FOLLOWED = {}

@@ -12,7 +12,7 @@ import pytest
 import torch
 from scipy.optimize import minimize
 
-from sklearn_calib._core.links import inverse_focal_posterior
+from sklearn_calib._numerics.softmax import inverse_focal_posterior
 from sklearn_calib.losses import (
     BrierLoss,
     CrossEntropyLoss,
@@ -21,7 +21,7 @@ from sklearn_calib.losses import (
     FocalLoss,
     InverseFocalLoss,
 )
-from sklearn_calib.losses._inverse_focal import GAMMA_MAX
+from sklearn_calib.losses._focal.inverse_focal import GAMMA_MAX
 
 ETAS = [[0.7, 0.3], [0.5, 0.3, 0.2], [0.9, 0.05, 0.03, 0.02], [0.99, 0.01]]
 all_etas = pytest.mark.parametrize("eta", ETAS, ids=str)

@@ -20,7 +20,7 @@ from sklearn_calib.metrics import (
     classwise_calibration_error,
     expected_calibration_error,
 )
-from sklearn_calib.metrics._accumulator_metrics import sums_over_bins
+from sklearn_calib.metrics._accumulator.cell_metrics import sums_over_bins
 
 LABELS = ["a", "b", "c", "d"]
 MEASURES = [

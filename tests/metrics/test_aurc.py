@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, strategies as st
 
 from sklearn_calib import losses
-from sklearn_calib._core.links import softmax
+from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib.metrics import (
     augrc_loss,
     aurc_loss,

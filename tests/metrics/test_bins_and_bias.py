@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_calib._core.binning import cube_root_n_bins, sweep_n_bins
+from sklearn_calib._numerics.binning import cube_root_n_bins, sweep_n_bins
 from sklearn_calib.metrics import (
     classwise_calibration_error,
     ece_interval,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from sklearn_calib._core import blocks
+from sklearn_calib._numerics import sample_blocks as blocks
 from sklearn_calib.calibrators import IsotonicCalibration
 from sklearn_calib.metrics import (
     hosmer_lemeshow_test,

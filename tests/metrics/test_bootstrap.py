@@ -34,7 +34,7 @@ from sklearn_calib.metrics import (
     root_brier_score_loss,
     underconfidence,
 )
-from sklearn_calib.metrics._resampling import draw_all, draw_half, take_sample
+from sklearn_calib.metrics._draws import draw_all, draw_half, take_sample
 
 OTHERS = {
     "augrc": augrc_loss,

@@ -8,7 +8,7 @@ from scipy.special import expit, ndtri, xlogy
 from scipy.stats import chi2
 from sklearn.exceptions import UndefinedMetricWarning
 
-from sklearn_calib._core.calibration_belt import (
+from sklearn_calib._solvers.belt_polynomials import (
     belt,
     belt_sample,
     select_polynomial,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sklearn_calib._core.links import softmax
+from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib.metrics import (
     classwise_calibration_error,
     expected_calibration_error,

@@ -7,7 +7,7 @@ import pytest
 from joblib import parallel_config
 from sklearn.metrics import brier_score_loss, log_loss
 
-from sklearn_calib._core.interval_kind import interval_kind
+from sklearn_calib._validation.declarations import interval_kind
 from sklearn_calib.metrics import (
     aurc_loss,
     classwise_calibration_error,
@@ -20,8 +20,8 @@ from sklearn_calib.metrics import (
     per_label,
     smooth_expected_calibration_error,
 )
-from sklearn_calib.metrics._resampling import take_sample
-from sklearn_calib.metrics._split_error import N_FOLDS, gap_error
+from sklearn_calib.metrics._draws import take_sample
+from sklearn_calib.metrics._model_selection.error_excess import N_FOLDS, gap_error
 
 METRICS = {
     "aurc": aurc_loss,

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from sklearn_calib._core.dirichlet_kernel import BANDWIDTHS, log_likelihood
-from sklearn_calib._core.links import softmax
+from sklearn_calib._numerics.dirichlet_kernel import BANDWIDTHS, log_likelihood
+from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib.losses import kde_ece_loss
 from sklearn_calib.metrics import kde_calibration_error
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, strategies as st
 from scipy.spatial.distance import pdist
 
-import sklearn_calib.metrics._kernel_calibration as module
-import sklearn_calib.metrics._kernel_significance as module_of_test
+import sklearn_calib.metrics._calibration_errors.kernel_error as module
+import sklearn_calib.metrics._hypothesis_tests.kernel_significance as module_of_test
 from sklearn_calib.metrics import kernel_calibration_error, kernel_calibration_test
 
 

@@ -26,7 +26,7 @@ from sklearn_calib.metrics import (
     smooth_calibration_error,
     worst_group,
 )
-from sklearn_calib.metrics._accumulator_metrics import modes_of
+from sklearn_calib.metrics._accumulator.cell_metrics import modes_of
 
 WITHOUT = {
     name: "does not evaluate the positive class"

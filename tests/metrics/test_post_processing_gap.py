@@ -6,7 +6,7 @@ from hypothesis import given, strategies as st
 from scipy.optimize import linprog, minimize
 from scipy.special import expit, logit, xlog1py, xlogy
 
-from sklearn_calib._core.links import softmax
+from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib.calibrators import TemperatureScaling
 from sklearn_calib.metrics import post_processing_gap
 

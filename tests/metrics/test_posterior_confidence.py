@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from sklearn_calib import metrics
-from sklearn_calib._core.links import softmax
+from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib.calibrators import TemperatureScaling
 from sklearn_calib.metrics import overconfidence, underconfidence
 

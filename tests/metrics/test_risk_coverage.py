@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import log_loss
 
-from sklearn_calib._core.confidence import CONFIDENCES
+from sklearn_calib._numerics.confidence import CONFIDENCES
 from sklearn_calib.metrics import (
     augrc_loss,
     aurc_loss,

@@ -15,7 +15,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 from sklearn.svm import SVC
 
-from sklearn_calib._core.scorers import GroupScorer, metric_of
+from sklearn_calib._sklearn.scorer_objects import GroupScorer, metric_of
 from sklearn_calib.metrics import (
     augrc_loss,
     aurc_loss,

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-import sklearn_calib.metrics._tcal as module
+import sklearn_calib.metrics._hypothesis_tests.tcal as module
 from sklearn_calib.metrics import tcal_test
 
 

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import assume, given, strategies as st
 from hypothesis.extra import numpy as hnp
 
-from sklearn_calib._core.confidence import CONFIDENCES
-from sklearn_calib._core.links import softmax
+from sklearn_calib._numerics.confidence import CONFIDENCES
+from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib.metrics import (
     aurc_loss,
     classwise_calibration_error,

@@ -7,8 +7,8 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 from sklearn_calib import CalibratedClassifier
-from sklearn_calib._core.links import softmax
-from sklearn_calib._maps import maps
+from sklearn_calib._expressions import maps as maps
+from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib.calibrators import (
     BBQ,
     AutoCalibrator,
@@ -26,13 +26,17 @@ from sklearn_calib.calibrators import (
     TemperatureScaling,
     TopLabelCalibrator,
     VennAbers,
-    _isotonic,
-    _metacal,
-    _spline,
-    _top_label,
-    _venn_abers,
     get_calibrator,
     get_calibrator_names,
+)
+from sklearn_calib.calibrators._one_vs_rest import (
+    isotonic as _isotonic,
+    venn_abers as _venn_abers,
+)
+from sklearn_calib.calibrators._top_label import (
+    confidence_spline as _spline,
+    metacal as _metacal,
+    top_label as _top_label,
 )
 from sklearn_calib.onnx import to_onnx
 
@@ -85,7 +89,7 @@ def check(largest_difference, calibrator, n_classes, from_logits, n_samples):
 def test_every_calibrator_has_a_map():
     registered = {get_calibrator(name) for name in get_calibrator_names()}
     missing = {each.__name__ for each in registered} ^ maps.MAPS.keys()
-    assert not missing, "add a row to MAPS of sklearn_calib/_maps/maps.py"
+    assert not missing, "add a row to MAPS of sklearn_calib/_expressions/maps.py"
 
 
 def test_constants_are_those_of_the_calibrators():

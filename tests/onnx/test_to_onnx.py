@@ -26,7 +26,7 @@ from sklearn_calib import (
     SelectiveClassifier,
     TemperatureScaling,
 )
-from sklearn_calib._maps import maps
+from sklearn_calib._expressions import maps as maps
 from sklearn_calib.calibrators import (
     IsotonicCalibration,
     PerLabelCalibrator,

@@ -1,1 +1,0 @@
-"""Private numpy and SciPy functions that the other subpackages share."""

@@ -1,0 +1,1 @@
+"""Formulas for numpy, arrays on other devices, torch and ONNX."""

@@ -1,0 +1,156 @@
+"""Confidence scores: the largest probability, or another function of probabilities."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.special import xlogy
+
+from sklearn_calib._validation.arrays import as_numbers, shown
+from sklearn_calib._validation.probabilities import (
+    FEW_COLUMNS,
+    did_you_mean,
+    proba_blocks,
+    row_blocks,
+)
+from sklearn_calib._validation.types import Bools, Floats, Ints
+
+
+def top_label(proba: Floats) -> tuple[Floats, Ints]:
+    """Return the largest probability of each row and its column; the first for ties."""
+    confidence = np.empty(len(proba), dtype=proba.dtype)
+    predicted = np.empty(len(proba), dtype=np.int64)
+    for rows in row_blocks(*proba.shape):
+        block = proba[rows]
+        predicted[rows] = block.argmax(axis=1)
+        confidence[rows] = block[np.arange(len(block)), predicted[rows]]
+    return confidence, predicted
+
+
+def top_label_correct(
+    proba: Floats, codes: Ints, *, name: str = "y_proba"
+) -> tuple[Floats, Bools]:
+    """Return the confidence of each sample and whether its prediction is correct.
+
+    The values of `proba` are checked in the same pass. `codes` are column indices, as
+    returned by `encode_labels`. For ties, the first column is the predicted class, as
+    in `predict`.
+    """
+    confidence = np.empty(len(proba), dtype=proba.dtype)
+    correct = np.empty(len(proba), dtype=bool)
+    for rows, block in proba_blocks(proba, name=name):
+        confidence[rows], correct[rows], _ = block_correct(block, codes[rows])
+    return confidence, correct
+
+
+def block_correct(block: Floats, codes: Ints) -> tuple[Floats, Bools, Floats]:
+    """Return confidence, correctness, and the probability of the true class.
+
+    For few columns, this is faster than with argmax.
+    """
+    p_true = value_of_class(block, codes)
+    if block.shape[1] <= FEW_COLUMNS:
+        confidence = block.max(axis=1)
+        if np.count_nonzero(block == confidence[:, None]) == len(block):
+            return confidence, p_true == confidence, p_true
+    predicted = block.argmax(axis=1)
+    return value_of_class(block, predicted), predicted == codes, p_true
+
+
+def value_of_class(block: Floats, codes: Ints) -> Floats:
+    """Return the value in one column of each row; faster than indexing of two axes."""
+    every = np.arange(len(block))
+    if block.flags.f_contiguous:
+        return block.ravel(order="K").take(codes * len(block) + every)
+    return block.ravel().take(every * block.shape[1] + codes)
+
+
+def maximum_softmax_probability(proba: Floats) -> Floats:
+    """Return the maximum softmax probability (MSP) of each row."""
+    return top_label(proba)[0]
+
+
+def softmax_margin(proba: Floats) -> Floats:
+    """Return the difference between the two largest probabilities of each row."""
+    return _of_sorted_rows(lambda rows: rows[:, -1] - rows[:, -2], proba)
+
+
+def negative_entropy(proba: Floats) -> Floats:
+    """Return the negative entropy of each row, the sum of p log p."""
+    return _of_sorted_rows(lambda rows: xlogy(rows, rows).sum(axis=1), proba)
+
+
+def negative_gini(proba: Floats) -> Floats:
+    """Return the negative Gini impurity of each row, the sum of squares minus 1."""
+    return _of_sorted_rows(lambda rows: (rows * rows).sum(axis=1) - 1, proba)
+
+
+def l2_norm(proba: Floats) -> Floats:
+    """Return the Euclidean norm of each row."""
+    return _of_sorted_rows(lambda rows: np.sqrt((rows * rows).sum(axis=1)), proba)
+
+
+def max_logit(logits: Floats) -> Floats:
+    """Return the largest logit of each row."""
+    return top_label(logits)[0]
+
+
+def _of_sorted_rows(function: Callable[[Floats], Floats], proba: Floats) -> Floats:
+    """Apply a function to blocks of rows whose values are sorted."""
+    values = np.empty(len(proba), dtype=proba.dtype)
+    for rows in row_blocks(*proba.shape):
+        # Without sorting, samples with the same probabilities for different classes
+        # could get different sums by rounding.
+        values[rows] = function(np.sort(proba[rows], axis=1))
+    return values
+
+
+CONFIDENCES = {
+    "l2_norm": l2_norm,
+    "margin": softmax_margin,
+    "max_logit": max_logit,
+    "msp": maximum_softmax_probability,
+    "negative_entropy": negative_entropy,
+    "negative_gini": negative_gini,
+}
+
+
+def get_confidence(confidence: Any) -> Callable[..., Any]:
+    """Return a confidence function by its name; a callable is returned unchanged.
+
+    Confidence functions take probabilities of shape (n_samples, n_classes), "max_logit"
+    logits. They return one number per sample, which is larger where the classifier is
+    more confident.
+    """
+    if callable(confidence):
+        return confidence
+    if not isinstance(confidence, str):
+        raise TypeError(
+            f"confidence must be a name or a callable, got {shown(confidence)}. The "
+            f"names are {sorted(CONFIDENCES)}."
+        )
+    if confidence not in CONFIDENCES:
+        raise ValueError(
+            f"confidence must be one of {sorted(CONFIDENCES)} or a callable, got "
+            f"{shown(confidence)}.{did_you_mean(confidence, CONFIDENCES)}"
+        )
+    return CONFIDENCES[confidence]
+
+
+def check_confidence(values: Any, n_samples: int) -> Floats:
+    """Return confidence scores as floats after checking their shape and for NaN."""
+    values = as_numbers(values, "confidence")
+    if values.dtype.kind != "f":
+        values = values.astype(np.float64)
+    if values.shape != (n_samples,):
+        raise ValueError(
+            f"confidence must be one number per sample, of shape ({n_samples},), got "
+            f"shape {values.shape}. Reduce over the classes, as in proba.max(axis=1)."
+        )
+    if np.isnan(values).any():
+        raise ValueError(
+            "confidence must not be NaN, as it ranks the samples, got NaN for "
+            f"{np.isnan(values).sum()} of {n_samples}. Use -inf for samples to rank "
+            "last."
+        )
+    return values

@@ -1,0 +1,1 @@
+"""Connections with scikit-learn: scorers, routing, parameters, responses."""

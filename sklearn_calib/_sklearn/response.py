@@ -1,0 +1,246 @@
+"""Predictions of a fitted classifier: logits where available, or probabilities."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import RegressorMixin
+from sklearn.discriminant_analysis import (
+    LinearDiscriminantAnalysis,
+    QuadraticDiscriminantAnalysis,
+)
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import (
+    FixedThresholdClassifier,
+    GridSearchCV,
+    TunedThresholdClassifierCV,
+)
+from sklearn.pipeline import Pipeline
+from sklearn.svm import SVC, NuSVC
+
+from sklearn_calib._sklearn.abstaining import AbstainingMixin
+from sklearn_calib._validation.arrays import (
+    check_in_memory,
+    check_unmasked,
+    is_instance,
+)
+from sklearn_calib._validation.probabilities import check_proba
+from sklearn_calib._validation.types import Array, Floats
+
+# The class of all searches, also of those by successive halving, has no public name.
+Search = GridSearchCV.__base__
+
+# scikit-learn's classifiers whose predict_proba is the softmax of decision_function.
+# Their subclasses are included, such as LogisticRegressionCV.
+_SOFTMAX_CLASSIFIERS = (
+    HistGradientBoostingClassifier,
+    LinearDiscriminantAnalysis,
+    LogisticRegression,
+    QuadraticDiscriminantAnalysis,
+)
+
+
+def holds_logits(classifier: Any) -> bool:
+    """Return whether a fitted classifier's decision function is known to return logits.
+
+    This is the case if its attribute `decision_function_is_logits` is True, and for
+    `_SOFTMAX_CLASSIFIERS` except one-vs-rest LogisticRegression. The final estimator of
+    a Pipeline, FrozenEstimator or search is checked.
+    """
+    n_classes = len(classes_of(classifier))
+    classifier = final_step(classifier)
+    declared = getattr(classifier, "decision_function_is_logits", None)
+    if declared is not None:
+        return declared
+    is_one_vs_rest = n_classes > 2 and (
+        getattr(classifier, "solver", None) == "liblinear"
+        or getattr(classifier, "multi_class", None) == "ovr"
+    )
+    return isinstance(classifier, _SOFTMAX_CLASSIFIERS) and not is_one_vs_rest
+
+
+def final_step(classifier: Any) -> Any:
+    """Return the classifier inside pipelines, frozen estimators and searches."""
+    if isinstance(classifier, Pipeline) and classifier.steps:
+        return final_step(classifier.steps[-1][1])
+    if isinstance(classifier, FrozenEstimator):
+        return final_step(classifier.estimator)
+    if isinstance(classifier, Search):
+        # A search that is not fitted yet only has the estimator to start from.
+        fitted = getattr(classifier, "best_estimator_", classifier.estimator)
+        return final_step(fitted)
+    return classifier
+
+
+def check_classifier(estimator: Any) -> None:
+    """Raise TypeError for a torch module or a regressor, also in a wrapper."""
+    final = final_step(estimator)
+    name = type(final).__name__
+    if is_instance(final, "torch.nn", "Module"):
+        raise TypeError(
+            f"estimator must be a classifier, got the torch module {name}. If it is "
+            "trained, pass FrozenEstimator(NeuralClassifier(module).initialize("
+            "classes=labels)), or fit a calibrator to its logits: "
+            "TemperatureScaling(from_logits=True).fit(logits, y). Otherwise, pass "
+            "NeuralClassifier(module)."
+        )
+    if isinstance(final, RegressorMixin):
+        raise TypeError(
+            f"estimator must be a classifier, got the regressor {name}. Pass a "
+            "classifier, such as LogisticRegression(). If it predicts logits or "
+            "probabilities, fit a calibrator to them: "
+            "TemperatureScaling(from_logits=True).fit(logits, y), for example."
+        )
+
+
+def classes_of(classifier: Any) -> Any:
+    """Return the classes of a fitted classifier; raise ValueError if it has none."""
+    try:
+        return classifier.classes_
+    except AttributeError as error:
+        raise ValueError(
+            "estimator must be a classifier with the attribute classes_ after it is "
+            f"fitted, got {type(final_step(classifier)).__name__}: "
+            f"{str(error).rstrip('.')}. Pass a classifier, fitted if it is frozen."
+        ) from error
+
+
+def abstains(classifier: Any) -> bool:
+    """Return whether a classifier abstains at low confidence."""
+    return isinstance(final_step(classifier), AbstainingMixin)
+
+
+def has_threshold(classifier: Any) -> bool:
+    """Return whether a classifier predicts with a decision threshold."""
+    kinds = FixedThresholdClassifier | TunedThresholdClassifierCV
+    return isinstance(final_step(classifier), kinds)
+
+
+def find_response(
+    classifier: Any, response_method: str, *, takes_margins: bool = False
+) -> str:
+    """Return whether to use "logits", "margins" or "probabilities" of a classifier.
+
+    Margins are used if there are no probabilities, and only if `takes_margins`.
+    """
+    wanted = response_method
+    if wanted == "auto":
+        if holds_logits(classifier):
+            return "logits"
+        wanted = "predict_proba"
+    if hasattr(classifier, wanted):
+        return "logits" if wanted == "decision_function" else "probabilities"
+    has_margins = response_method == "auto" and hasattr(classifier, "decision_function")
+    if has_margins and takes_margins:
+        _check_one_margin_per_class(classifier)
+        return "margins"
+    name = type(final_step(classifier)).__name__
+    raise ValueError(
+        "estimator must have predict_proba, or a decision function that is known to "
+        f"return logits, got {name}, which has no {wanted}. "
+        + (_MARGINS_HINT if has_margins else "Use another classifier.")
+    )
+
+
+_MARGINS_HINT = (
+    "Margins, such as those of a support vector machine, are not logits. Wrap it in "
+    "CalibratedClassifier with a calibrator that does not depend on the origin and the "
+    "unit of the margins: PlattScaling, QuadraticLogisticCalibration, "
+    "IsotonicCalibration, VennAbers, HistogramBinning, ScalingBinning, or any "
+    "classifier. If the values are logits, "
+    'set response_method="decision_function".'
+)
+
+
+def _check_one_margin_per_class(classifier: Any) -> None:
+    """Raise ValueError for a support vector machine with a margin for each pair."""
+    final = final_step(classifier)
+    is_svc = isinstance(final, SVC | NuSVC)
+    if is_svc and final.decision_function_shape == "ovo" and len(final.classes_) > 2:
+        raise ValueError(
+            "estimator must have one margin for each class, got "
+            f'{type(final).__name__} with decision_function_shape="ovo", one for each '
+            'pair of classes. Set decision_function_shape="ovr".'
+        )
+
+
+def predict_scores(
+    classifier: Any, X: ArrayLike, from_logits: bool, classes: Any = None
+) -> Floats:
+    """Return values of the decision function or probabilities, of all classes.
+
+    Parameters
+    ----------
+    classes : ndarray of shape (n_classes,) or list of ndarray, default=None
+        Classes of the columns. The columns of classes that the classifier does not know
+        are filled, see `fill_absent`. By default, the classifier's own. A list
+        contains the classes of each label of a multilabel problem.
+
+    Returns
+    -------
+    scores : ndarray of shape (n_samples, n_classes) or (n_samples, n_labels)
+    """
+    check_unmasked(X, "X")
+    check_in_memory(X, "X")
+    if isinstance(classes, list):
+        return _predict_labels(classifier, X, from_logits)
+    if not from_logits:
+        scores = classifier.predict_proba(X)
+        _check_returned_proba(scores, classifier)
+    else:
+        scores = classifier.decision_function(X)
+        if scores.ndim == 1:
+            scores = np.column_stack([np.zeros_like(scores), scores])
+    if classes is None:
+        return scores
+    return fill_absent(scores, classifier.classes_, classes, from_logits)
+
+
+def _check_returned_proba(scores: Any, classifier: Any) -> None:
+    """Raise ValueError if a classifier returns scores instead of probabilities."""
+    name = type(final_step(classifier)).__name__
+    try:
+        check_proba(scores, name=f"predict_proba of {name}", allow_1d=True)
+    except ValueError as error:
+        raise ValueError(
+            f"{error} If {name} returns logits, as boosting with a custom objective "
+            "does, return them from decision_function of a subclass with "
+            "decision_function_is_logits = True, or fit a calibrator to them: "
+            "TemperatureScaling(from_logits=True).fit(logits, y)."
+        ) from error
+
+
+def fill_absent(
+    scores: Floats, present: ArrayLike, classes: Array, from_logits: bool
+) -> Floats:
+    """Add the columns of classes that a classifier was not trained with.
+
+    These classes get the smallest positive probability of the row, and rows of
+    probabilities are normalised again. If only the predicted class has a positive
+    probability, they get zero, as the other classes; calibrators replace zeros. The
+    logits are the smallest of the row.
+    """
+    is_present = np.isin(classes, present)
+    if is_present.all() or scores.shape[1] != is_present.sum():
+        return scores
+    filled = np.empty((len(scores), len(classes)), scores.dtype)
+    smallest = scores.min(axis=1, keepdims=True)
+    if not from_logits:
+        between = (scores > 0) & (scores < scores.max(axis=1, keepdims=True))
+        positive = np.where(between, scores, np.inf).min(axis=1, keepdims=True)
+        smallest = np.where(positive < np.inf, positive, smallest)
+    filled[:] = smallest
+    filled[:, is_present] = scores
+    return filled if from_logits else filled / filled.sum(axis=1, keepdims=True)
+
+
+def _predict_labels(classifier: Any, X: ArrayLike, from_logits: bool) -> Floats:
+    """Return multilabel probabilities or values of the decision function."""
+    method = classifier.decision_function if from_logits else classifier.predict_proba
+    scores = method(X)
+    if isinstance(scores, list):  # one array of both classes for each label
+        pairs = zip(scores, classifier.classes_, strict=True)
+        return np.column_stack([p @ (np.asarray(c) == 1) for p, c in pairs])
+    return scores.reshape(len(scores), -1)

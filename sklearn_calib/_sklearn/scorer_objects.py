@@ -1,0 +1,112 @@
+"""Scorers that pass class labels to their metric, and the metrics of scorers."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import accuracy_score, log_loss, make_scorer
+
+from sklearn_calib._validation.samples import as_columns
+from sklearn_calib._validation.types import Array, Floats
+
+# Searches can route weights to instances of make_scorer's class, and share predictions
+# between them. The class has no public name.
+Scorer = type(make_scorer(accuracy_score))
+
+
+class LabelledScorer(Scorer):  # type: ignore[misc, valid-type] # found at run time
+    """Scorer for probabilities that passes the class labels to its metric."""
+
+    def _score(
+        self, method_caller: Any, estimator: Any, X: Any, y_true: Any, **kwargs: Any
+    ) -> Any:
+        return super()._score(
+            method_caller, estimator, X, y_true, labels=estimator.classes_, **kwargs
+        )
+
+
+class GroupScorer(LabelledScorer):
+    """Scorer of a metric that needs the group of each sample, by metadata routing."""
+
+    def get_metadata_routing(self) -> Any:
+        """Return the requests for metadata; groups are requested by default."""
+        routing = super().get_metadata_routing()
+        if routing.score.requests.get("groups") is None:
+            routing.score.add_request(param="groups", alias=True)
+        return routing
+
+    def _score(
+        self, method_caller: Any, estimator: Any, X: Any, y_true: Any, **kwargs: Any
+    ) -> Any:
+        if kwargs.get("groups") is None:
+            raise ValueError(
+                "groups must be passed to a scorer that evaluates groups, got none. "
+                "Call sklearn.set_config(enable_metadata_routing=True), and pass "
+                'params={"groups": groups} to cross_validate, or groups=groups to the '
+                "method fit of a search."
+            )
+        return super()._score(method_caller, estimator, X, y_true, **kwargs)
+
+
+class _Precomputed(ClassifierMixin, BaseEstimator):
+    """Classifier that returns its input as predicted probabilities, for scorers."""
+
+    def __init__(self, classes: Array) -> None:
+        self.classes = classes
+        self.classes_ = classes
+
+    def predict_proba(self, X: Any) -> Any:
+        return X
+
+    def predict(self, X: Any) -> Array:
+        return self.classes_[X.argmax(axis=1)]
+
+
+def metric_of(scorer: Any) -> tuple[Any, int]:
+    """Return the metric of a scorer as a partial with its options, and its sign.
+
+    For callables that are not made by `make_scorer`, the metric is None and the sign 1.
+    """
+    if not isinstance(scorer, Scorer):
+        return None, 1
+    return partial(scorer._score_func, **scorer._kwargs), scorer._sign
+
+
+def metric_and_input(scorer: Any, proba: Floats) -> tuple[Any, Floats]:
+    """Return the metric of any scorer, and the probabilities that it is called with.
+
+    The metric has the signature `metric(y_true, y_proba, *, labels, sample_weight)`.
+    For scorers of this package, it is `metric_of`.
+    """
+    metric, sign = metric_of(scorer)
+    if not isinstance(scorer, LabelledScorer):
+        return partial(_call_scorer, scorer, sign), proba
+    if metric.keywords.get("pos_label") is not None:
+        return metric, proba  # the metric selects the column of this class
+    # As in the scorer.
+    is_binary = proba.ndim == 2 and proba.shape[1] == 2
+    return metric, proba[:, 1] if is_binary else proba
+
+
+def _call_scorer(
+    scorer: Any,
+    sign: int,
+    y_true: ArrayLike,
+    y_proba: Any,
+    *,
+    labels: ArrayLike | None = None,
+    sample_weight: Any = None,
+) -> Any:
+    """Return the value of the metric of a scorer."""
+    classes = np.unique(y_true) if labels is None else np.asarray(labels)
+    # scikit-learn's metrics take the columns for those of sorted labels.
+    order = np.argsort(classes)
+    X, classifier = as_columns(y_proba)[:, order], _Precomputed(classes[order])
+    metric, _ = metric_of(scorer)
+    if metric is not None and metric.func is log_loss:
+        # Its scorer fails if a class is absent from y_true.
+        labels = classes[order]
+        return metric(y_true, X, labels=labels, sample_weight=sample_weight)
+    return sign * scorer(classifier, X, y_true, sample_weight=sample_weight)

@@ -1,0 +1,1 @@
+"""Fits that several topics share."""

@@ -1,0 +1,211 @@
+"""Logistic regression on few features, in full precision."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from sklearn_calib._solvers.temperature_fit import magnitude
+from sklearn_calib._validation.types import Array, Floats
+
+MAX_STEPS = 50
+# A smaller mean log loss is 0 up to rounding errors: the data are separable.
+SMALLEST_LOSS = 1e-13
+# Weights are wide if the largest is more than this times the smallest positive one. The
+# rounding errors of 1 - p then matter, and a fit starts from one with less wide ones.
+WIDE, WIDER = 1e6, 1e3
+
+
+def fit_logistic(features: Floats, target: Array, weight: Floats) -> Floats:
+    """Return the coefficients that minimise the log loss.
+
+    Parameters
+    ----------
+    features : ndarray of shape (n_samples, n_features)
+        Features; a column of ones gives an intercept.
+
+    target : ndarray of shape (n_samples,)
+        Binary outcomes, 0 or 1.
+
+    weight : ndarray of shape (n_samples,)
+        Non-negative weights.
+
+    Returns
+    -------
+    coef : ndarray of shape (n_features,)
+
+    Warns
+    -----
+    ConvergenceWarning
+        If the data are separable, so that the minimum does not exist. Platt's targets
+        are then used instead of 0 and 1.
+    """
+    coef, has_converged = newton_logistic(features, target, weight)
+    if has_converged:
+        return coef
+    warnings.warn(
+        "The log loss has no minimum, as the calibration data are separable. The "
+        "targets 0 and 1 were replaced by Platt's smoothed targets. Calibrate with "
+        "more samples, and use held-out data instead of the training data.",
+        ConvergenceWarning,
+    )
+    return newton_logistic(features, smoothed_targets(target, weight), weight)[0]
+
+
+def fit_nonnegative(
+    features: Floats, n_nonnegative: int, target: Array, weight: Floats
+) -> Floats:
+    """Return the coefficients that minimise the log loss, the first ones non-negative.
+
+    If some of these are negative at the unconstrained minimum, at least one of them is
+    0 at the constrained minimum.
+    """
+    if features.shape[1] == 0:
+        return np.zeros(0)
+    coef = fit_logistic(features, target, weight)
+    fits = []
+    for k in np.flatnonzero(coef[:n_nonnegative] < 0):
+        others = np.delete(features, k, axis=1)
+        fit = fit_nonnegative(others, n_nonnegative - 1, target, weight)
+        fits.append(np.insert(fit, k, 0.0))
+
+    def value(coef: Floats) -> Any:
+        return log_loss(features @ coef, target, weight)[0]
+
+    return min(fits, key=value, default=coef)
+
+
+def smoothed_targets(target: Array, weight: Floats) -> Floats:
+    """Return Platt's smoothed targets: one pseudo-count is added to each class."""
+    n_positive, n_negative = weight @ target, weight @ (1 - target)
+    return np.where(
+        target > 0, (n_positive + 1) / (n_positive + 2), 1 / (n_negative + 2)
+    )
+
+
+def newton_logistic(
+    features: Floats, target: Array, weight: Floats
+) -> tuple[Floats, Any]:
+    """Return the coefficients that minimise the log loss, and whether it has a minimum.
+
+    Newton's method with step halving. If the minimum is at infinity, each step reduces
+    the excess loss by a constant factor; otherwise, convergence is quadratic, which
+    distinguishes the two cases.
+    """
+    units = np.array([magnitude(column) for column in features.T])
+    rows = np.ascontiguousarray(features.T / units[:, None])
+    least = weight[weight > 0].min()
+    if weight.max() > WIDE * least:
+        coef, has_converged = _fit_wide(rows, target, weight, least)
+        return coef / units, has_converged
+    moments = rows * weight
+    coef = _start(rows, target, weight)
+    margin = coef @ rows
+    value, proba = log_loss(margin, target, weight)
+    previous: Any = np.inf
+    for _ in range(MAX_STEPS):
+        slope = moments @ (proba - target)
+        curvature = (moments * (proba * (1 - proba))) @ rows.T
+        step = -_solve(curvature, slope)
+        gain = -slope @ step
+        is_positive = value > SMALLEST_LOSS * weight.sum()
+        if gain <= 1e-10 * value:
+            return (coef + step) / units, is_positive and gain <= 0.05 * previous
+        length, moved = 1.0, step @ rows
+        while (trial := log_loss(margin + length * moved, target, weight))[0] > value:
+            length /= 2
+            if length < 1e-6:
+                return coef / units, is_positive  # only rounding errors are left
+        coef, margin = coef + length * step, margin + length * moved
+        value, proba = trial
+        previous = gain
+    return coef / units, False
+
+
+def _fit_wide(
+    rows: Floats, target: Array, weight: Floats, least: Any
+) -> tuple[Floats, bool]:
+    """Return the minimum, and whether it is exact, starting from equal weights."""
+    coef: Floats = np.zeros(len(rows))
+    largest, bound = weight.max(), least
+    while True:
+        bound = min(bound * WIDER, largest)
+        coef, is_exact = _continue(rows, target, np.minimum(weight, bound), coef)
+        if bound == largest:
+            return coef, is_exact
+
+
+def _continue(
+    rows: Floats, target: Array, weight: Floats, coef: Floats
+) -> tuple[Floats, bool]:
+    """Return the minimum next to `coef`, and whether it is exact.
+
+    Otherwise, the samples that determine it are lost to rounding next to the others.
+    """
+    moments, margin = rows * weight, coef @ rows
+    value, residual, variance = _exact_terms(margin, target, weight)
+    for _ in range(MAX_STEPS):
+        curvature = (moments * variance) @ rows.T
+        step = -_solve(curvature, moments @ residual)
+        length, moved = 1.0, step @ rows
+        if np.abs(moved).max() <= 1e-6 * max(1, np.abs(margin).max()):
+            return coef + step, not _is_singular(curvature)
+        while (trial := _exact_terms(margin + length * moved, target, weight))[
+            0
+        ] > value:
+            length /= 2
+            if length < 1e-6:
+                return coef, False
+        coef, margin = coef + length * step, margin + length * moved
+        value, residual, variance = trial
+    return coef, False
+
+
+def _exact_terms(
+    margin: Floats, target: Array, weight: Floats
+) -> tuple[Any, Floats, Floats]:
+    """Return the log loss, the residuals and the variances, without cancellation."""
+    small = np.exp(-np.abs(margin))
+    losses = np.log1p(small) + (np.maximum(margin, 0) - target * margin)
+    likely, unlikely = 1 / (1 + small), small / (1 + small)
+    above, below = np.where(margin < 0, [unlikely, likely], [likely, unlikely])
+    residual = np.where(target > 0.5, (1 - target) - below, above - target)
+    return weight @ losses, residual, likely * unlikely
+
+
+def _start(rows: Floats, target: Array, weight: Floats) -> Floats:
+    """Return zeros, except for the log-odds of the targets as the intercept, if any."""
+    coef = np.zeros(len(rows))
+    if (rows[-1] == 1).all():
+        n_positive = weight @ target
+        coef[-1] = np.log((n_positive + 1) / (weight.sum() - n_positive + 1))
+    return coef
+
+
+def log_loss(margin: Floats, target: Array, weight: Floats) -> tuple[Any, Floats]:
+    """Return the weighted sum of the log losses, and the probabilities."""
+    small = np.exp(-np.abs(margin))
+    total = 1 + small
+    losses = np.log(total)
+    losses += np.maximum(margin, 0)
+    losses -= target * margin
+    return weight @ losses, np.where(margin < 0, small, 1) / total
+
+
+def _scaled(curvature: Floats) -> tuple[Floats, Floats]:
+    """Return the matrix with ones on the diagonal, and the units of its rows."""
+    scale = np.sqrt(np.diag(curvature))
+    scale[scale == 0] = 1
+    return curvature / np.outer(scale, scale), scale
+
+
+def _is_singular(curvature: Floats) -> bool:
+    """Return whether rounding errors of wide weights may hide a direction."""
+    return bool(np.linalg.eigvalsh(_scaled(curvature)[0])[0] < 1e-8)
+
+
+def _solve(curvature: Floats, slope: Floats) -> Floats:
+    """Return the Newton step; the shortest one if features are linearly dependent."""
+    scaled, scale = _scaled(curvature)
+    return np.linalg.lstsq(scaled, slope / scale, rcond=1e-13)[0] / scale

@@ -1,0 +1,337 @@
+"""Logistic regression on a natural cubic spline of the log-odds.
+
+The log-odds of the outcome are x + l(x) + s(x), where l is linear and s is a natural
+cubic spline without a linear part. Both have a normal prior around zero, so that the
+curve is shrunk towards the identity. The precisions of the priors are estimated from
+the same data (empirical Bayes).
+
+If the log loss of the predictions exceeds that of equal probabilities, x is divided by
+the temperature first, as the identity may then be too far from the optimum: with
+log-odds of 1e6, no precision would be small enough.
+"""
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from scipy.interpolate import CubicSpline, PPoly
+from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg.lapack import dpotrf, dtrtrs
+from scipy.optimize import nnls
+from scipy.special import expit
+
+from sklearn_calib._numerics.binning import sums_by_value
+from sklearn_calib._numerics.sample_blocks import array_blocks
+from sklearn_calib._solvers.logistic import log_loss
+from sklearn_calib._solvers.temperature_fit import bounded_temperature, magnitude
+from sklearn_calib._validation.types import Array, Floats, Ints
+
+# Knots, and the values and slopes of the curve there.
+Curve = tuple[Floats, Floats, Floats]
+
+# More distinct values are averaged in as many groups of neighbours.
+MAX_VALUES = 8192
+# Knots are rounded to this number of decimals, as parts of the range.
+DECIMALS = 6
+# Relative size of rounding errors of sums.
+ROUNDING = 1e-12
+
+# Smallest precisions of the two priors. That of the linear part then has the
+# information of one sample with this predicted probability, or more.
+LEAST = np.array([1.0, 0.0])
+START = np.array([1.0, 1.0])
+LARGEST = 1e8
+TINY, EPSILON = np.finfo(np.float64).tiny, np.finfo(np.float64).eps
+# The search for the precisions ends when the effective number of parameters changes by
+# less, and a fit when the next step would gain less (in nats).
+FEW, LITTLE = 0.01, 1e-4
+MAX_UPDATES, MAX_STEPS = 50, 50
+
+
+def fit_curve(
+    x: Floats, target: Array, weight: Floats, *, n_knots: int, is_monotone: bool
+) -> Curve:
+    """Return the curve from the predicted log-odds to those of the outcome.
+
+    Parameters
+    ----------
+    x : ndarray of shape (n_samples,)
+        Predicted log-odds.
+
+    target : ndarray of shape (n_samples,)
+        Binary outcomes, 0 or 1.
+
+    weight : ndarray of shape (n_samples,)
+        Non-negative weights.
+
+    n_knots : int
+        Largest number of knots.
+
+    is_monotone : bool
+        Whether the curve must not decrease.
+
+    Returns
+    -------
+    knots, values, slopes : ndarray of shape (n_points,)
+        The curve, for :func:`evaluate`. There are at least two knots.
+    """
+    # More samples than this are only rounding errors apart.
+    weight = weight * min(1, 1 / ROUNDING / weight.sum())
+    center = 1.0
+    if log_loss(x, target, weight)[0] > np.log(2) * weight.sum():
+        logits, codes = np.column_stack([np.zeros_like(x), x]), target.astype(np.int64)
+        center = bounded_temperature(array_blocks(logits, codes, weight))[0]
+    return in_units(
+        _fit_curve(x / center, target, weight, n_knots, is_monotone), center
+    )
+
+
+def in_units(curve: Curve, unit: float) -> Curve:
+    """Return a curve as a function of x, given a function of x / unit."""
+    knots, values, slopes = curve
+    return knots * unit, values, slopes / unit
+
+
+def _fit_curve(
+    x: Floats, target: Array, weight: Floats, n_knots: int, is_monotone: bool
+) -> Curve:
+    """Return the curve with priors that are centred on the identity."""
+    unit = magnitude(x)
+    x, mass, positives = _average(*sums_by_value(x / unit, target, weight))
+    knots = choose_knots(x, mass, n_knots)
+    at_knots = make_functions(knots, x, mass, expit(x * unit))
+    spline = CubicSpline(knots, at_knots, bc_type="natural")
+    data = _Data(spline(x).T, x * unit, positives / mass, mass)
+    # The first two functions are linear.
+    part = np.minimum(np.arange(len(data.functions)) // 2, 1)
+    coef, precision = estimate(data, part)
+    slopes = spline(knots, 1) / unit
+    if is_monotone:
+        limits = slopes_between(knots * unit, at_knots, slopes)
+        coef, _ = minimize(data, precision, np.zeros_like(coef), limits)
+    curve = knots * unit, knots * unit + at_knots @ coef, 1 + slopes @ coef
+    return without_decreases(curve) if is_monotone else curve
+
+
+def evaluate(curve: Curve, x: Floats) -> Floats:
+    """Return the values of the curve, which is linear beyond the knots."""
+    knots, values, slopes = curve
+    unit = magnitude(knots)
+    inside = np.clip(x, knots[0], knots[-1])
+    beyond = np.where(x < inside, slopes[0], slopes[-1]) * (x - inside)
+    cubics = _cubics(knots / unit, values / unit, slopes)
+    return cubics(inside / unit) * unit + beyond
+
+
+def _cubics(knots: Floats, values: Floats, slopes: Floats) -> PPoly:
+    """Return `CubicHermiteSpline`, whose checks take longer than its computation."""
+    width = np.diff(knots)
+    rise = np.diff(values) / width
+    bend = (slopes[:-1] + slopes[1:] - 2 * rise) / width
+    second = (rise - slopes[:-1]) / width - bend
+    return PPoly.construct_fast(
+        np.stack([bend / width, second, slopes[:-1], values[:-1]]), knots
+    )
+
+
+class Data(Protocol):
+    """Log loss as a function of coefficients."""
+
+    def loss(self, coef: Floats) -> tuple[Any, Any]:
+        """Return the sum of the log losses, and an argument for `derivatives`."""
+
+    def derivatives(self, state: Any) -> tuple[Floats, Floats]:
+        """Return the gradient and the Hessian."""
+
+
+class _Data(NamedTuple):
+    """Functions that are added to the offset, and the outcomes, at distinct values."""
+
+    functions: Floats  # one row for each function
+    offset: Floats
+    target: Floats
+    mass: Floats
+
+    def loss(self, coef: Floats) -> tuple[Any, Floats]:
+        """Return the sum of the log losses, and the probabilities."""
+        return log_loss(self.offset + coef @ self.functions, self.target, self.mass)
+
+    def derivatives(self, proba: Floats) -> tuple[Floats, Floats]:
+        """Return the gradient and the Hessian at these probabilities."""
+        weighted = self.functions * (self.mass * proba * (1 - proba))
+        slope = self.functions @ (self.mass * (proba - self.target))
+        return slope, weighted @ self.functions.T
+
+
+def _average(
+    value: Floats, mass: Floats, positives: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Average neighbouring values if there are more than `MAX_VALUES`."""
+    if len(value) <= MAX_VALUES:
+        return value, mass, positives
+    middle = (mass.cumsum() - mass / 2) / mass.sum()
+    group = np.floor(middle * MAX_VALUES)
+    first = np.flatnonzero(np.diff(group, prepend=-1))
+    total = np.add.reduceat(mass, first)
+    return (
+        np.add.reduceat(mass * value, first) / total,
+        total,
+        np.add.reduceat(positives, first),
+    )
+
+
+def choose_knots(value: Floats, mass: Floats, n_knots: int) -> Floats:
+    """Return at most `n_knots` quantiles of sorted values, and at least two knots."""
+    share = mass.cumsum() / mass.sum()
+    levels = np.linspace(0, 1, n_knots)
+    # The mean of the lower and the upper quantile does not depend on the direction.
+    low = np.searchsorted(share, levels - ROUNDING)
+    high = np.searchsorted(share[:-1], levels + ROUNDING, "right")
+    width = (value[-1] - value[0]) or 1.0
+    part = ((value[low] + value[high]) / 2 - value[0]) / width
+    # Knots that are very close would make the curve ill-conditioned.
+    return value[0] + width * np.unique([0, *part.round(DECIMALS)[1:-1], 1])
+
+
+def make_functions(knots: Floats, value: Floats, mass: Floats, proba: Floats) -> Floats:
+    """Return the values at the knots of two linear functions and of the rest.
+
+    The linear functions are scaled such that the prior with precision one has the mean
+    information of a sample. All others are orthogonal with respect to the integral of
+    the product of second derivatives, which is one for each of them.
+    """
+    n_samples = mass.sum()
+    center = mass @ value / n_samples
+    scale = np.sqrt(mass @ (value - center) ** 2 / n_samples) or 1.0
+    lines = np.column_stack([np.ones_like(value), (value - center) / scale])
+    information = (lines.T * (mass * proba * (1 - proba))) @ lines
+    # Of one sample with probability one half, and enough to be regular.
+    information += (1 / 4 + ROUNDING * information.max()) * np.eye(2)
+    z = (knots - center) / scale
+    root = cholesky(information / n_samples, lower=True)
+    linear = solve_triangular(root, [np.ones_like(z), z], lower=True).T
+    second = CubicSpline(z, np.eye(len(z)), bc_type="natural")(z, 2)
+    # They are linear between the knots.
+    width, left, right = np.diff(z)[:, None], second[:-1], second[1:]
+    both = left + right
+    roughness = left.T @ (width * left) + right.T @ (width * right)
+    roughness = (roughness + both.T @ (width * both)) / 6
+    size, direction = np.linalg.eigh(roughness)
+    # Between close knots, rounding errors may make the size of a smooth one negative.
+    size = np.maximum(size, EPSILON * size[-1])
+    return np.hstack([linear, direction[:, 2:] / np.sqrt(size[2:])])
+
+
+def estimate(data: Data, part: Ints) -> tuple[Floats, Floats]:
+    """Return the coefficients and the precisions of their priors.
+
+    `part` is 0 for coefficients of linear functions, and 1 for others. At the maximum
+    of the marginal likelihood (in Laplace's approximation), a precision is the
+    effective number of its parameters divided by the sum of their squares [1]_.
+
+    References
+    ----------
+    .. [1] D. J. C. MacKay, "Bayesian Interpolation", Neural Computation 4, 1992,
+       equation 4.8.
+    """
+    is_in = np.eye(2)[part]
+    precision: Floats = START
+    used: Floats = np.zeros(2)
+    coef: Floats = np.zeros(len(part))
+    for _ in range(MAX_UPDATES):
+        coef, curvature = minimize(data, precision[part], coef)
+        variance = np.diag(np.linalg.inv(curvature))
+        previous = used
+        used = np.maximum(1 - precision[part] * variance, 0) @ is_in
+        if np.abs(used - previous).max() < FEW:
+            break
+        squares = coef**2 @ is_in
+        precision = used / np.maximum(squares, (used + TINY) / LARGEST)
+        precision = np.maximum(precision, LEAST)
+    return coef, precision[part]
+
+
+def minimize(
+    data: Data, precision: Floats, coef: Floats, limits: Floats | None = None
+) -> tuple[Floats, Floats]:
+    """Return the coefficients with the largest posterior, and its curvature.
+
+    Newton's method with step halving. `limits @ coef` must be at least -1, if given.
+    """
+    loss, state = data.loss(coef)
+    value = loss + precision @ coef**2 / 2
+    for _ in range(MAX_STEPS):
+        slope, curvature = data.derivatives(state)
+        slope = slope + precision * coef
+        diagonal = np.einsum("ii->i", curvature)  # a view
+        diagonal += precision
+        # Otherwise, rounding errors may make it singular.
+        diagonal *= 1 + ROUNDING
+        step = _step(curvature, slope, coef, limits)
+        if -slope @ step < LITTLE + ROUNDING * value:
+            break
+        while True:
+            trial = coef + step
+            loss, state = data.loss(trial)
+            lower = loss + precision @ trial**2 / 2
+            if lower <= value:
+                break
+            step /= 2
+        coef, value = trial, lower
+    return coef, curvature
+
+
+def _step(
+    curvature: Floats, slope: Floats, coef: Floats, limits: Floats | None
+) -> Floats:
+    """Return the step to the minimum of a parabola, within the limits.
+
+    Limits make it the problem of least distance, which has the form of non-negative
+    least squares [1]_. LAPACK is called directly: the checks of `scipy.linalg` take
+    longer than the solutions of such small systems.
+
+    References
+    ----------
+    .. [1] C. L. Lawson and R. J. Hanson, "Solving Least Squares Problems",
+       Prentice-Hall, 1974, section 23.4.
+    """
+    size = curvature.diagonal().max()
+    root, failure = dpotrf(curvature / size, lower=True)
+    if failure or not np.isfinite(size):
+        raise np.linalg.LinAlgError("The curvature must be finite and positive.")
+    free = -dtrtrs(root, slope / size, lower=True)[0]
+    if limits is not None:
+        sides = dtrtrs(root, limits.T, lower=True)[0]
+        norm = np.abs(sides).max(axis=0)
+        sides /= norm
+        # By how much the free step exceeds each limit.
+        excess = (-1 - limits @ coef) / norm - free @ sides
+        unit = excess.max()
+        if unit > 0:
+            problem = np.vstack([sides, excess / unit])
+            wanted = np.zeros(len(problem))
+            wanted[-1] = 1
+            residual = problem @ nnls(problem, wanted)[0] - wanted
+            free -= unit * residual[:-1] / residual[-1]
+    return dtrtrs(root, free, lower=True, trans=True)[0]
+
+
+def slopes_between(knots: Floats, values: Floats, slopes: Floats) -> Floats:
+    """Return the slopes of functions that bound their slopes everywhere.
+
+    The slope of a cubic between two knots is a parabola. It is not negative if its
+    values at the knots and its middle control point are not.
+    """
+    rise = np.diff(values, axis=0) / np.diff(knots)[:, None]
+    return np.vstack([slopes, 3 * rise - slopes[:-1] - slopes[1:]])
+
+
+def without_decreases(curve: Curve) -> Curve:
+    """Return a curve that does not decrease, given one that does by rounding errors."""
+    knots, values, slopes = curve
+    values = np.maximum.accumulate(values)
+    slopes = np.maximum(slopes, 0.0)
+    both = slopes[:-1] + slopes[1:]
+    most = 3 * np.diff(values) / np.diff(knots)
+    part = np.minimum(most / np.where(both > 0, both, 1.0), 1.0)
+    slopes *= np.minimum(np.append(part, 1.0), np.insert(part, 0, 1.0))
+    return knots, values, slopes

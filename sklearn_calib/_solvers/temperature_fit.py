@@ -1,0 +1,211 @@
+"""Maximum likelihood fit of a temperature: Newton's method in blocks of rows."""
+
+import itertools
+import math
+import sys
+import warnings
+from typing import Literal, NamedTuple
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from sklearn_calib._numerics.sample_blocks import KEPT_SIZE, Blocks
+from sklearn_calib._validation.types import Floats
+
+# For fewer columns, sums are faster along the other axis, with a copy of the block.
+FEW_COLUMNS = 64
+
+# Largest change of log(1 / T) in one step.
+MAX_STEP = 3.0
+
+# Values between 2**-10 and 2**10 are not rescaled.
+ORDINARY = 10
+
+
+def fit_temperature(data: Blocks) -> float:
+    """Return the T > 0 that minimises the NLL of softmax(logits / T).
+
+    Let the gap of a logit be its distance to the largest logit of the row. The NLL is
+    minimal where the expected mean gap under softmax(logits / T) is equal to the mean
+    gap of the true classes. As T decreases from infinity to 0, the expected gap
+    decreases from the mean of all gaps to 0.
+
+    Parameters
+    ----------
+    data : Blocks
+        Blocks of finite logits in float32 or float64. Exponentials are computed in this
+        dtype, sums over the samples in float64.
+
+    Returns
+    -------
+    temperature : float
+        Finite and positive. It is proportional to the scale of the logits.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If the optimum is 0 (all true classes have the largest logit), infinite (the
+        mean gap of the true classes is not below the mean of all gaps) or arbitrary
+        (all logits of each row are equal).
+
+    Notes
+    -----
+    If the optimum is 0 or infinite, T is chosen such that the expected gap is 1 / (n +
+    1) or n / (n + 1) times the mean of all gaps, where n is the number of samples or
+    the sum of their weights. This bound becomes weaker with more data.
+    """
+    temperature, optimum = bounded_temperature(data)
+    warn_of_bound(temperature, optimum)
+    return temperature
+
+
+def warn_of_bound(temperature: float, optimum: str | None) -> None:
+    """Warn if the temperature is a bound, given a description of the optimum."""
+    if optimum is not None:
+        warnings.warn(
+            f"The temperature with the smallest log loss is {optimum}; it was set to "
+            f"{temperature:.3g}. Calibrate with more samples, use held-out data "
+            "instead of the training data, and check the order of the columns.",
+            ConvergenceWarning,
+        )
+
+
+def bounded_temperature(data: Blocks) -> tuple[float, str | None]:
+    """Return the temperature, and a description of the optimum if it is a bound."""
+    gaps = _measure_gaps(data)
+    if gaps.every == 0:
+        return 1.0, "arbitrary, as all logits of each row are equal"
+    target, optimum = gap_target(gaps.true, gaps.every, data.weight_sum)
+    return 1 / _find_inverse(data, gaps, target), optimum
+
+
+def gap_target(
+    true_gap: float, mean_gap: float, n_samples: float
+) -> tuple[float, str | None]:
+    """Return the expected gap to reach, and the optimum in words if it is a bound."""
+    if 0 < true_gap < mean_gap:
+        return true_gap, None
+    is_perfect = true_gap <= 0
+    target = mean_gap * (1 if is_perfect else n_samples) / (n_samples + 1)
+    if is_perfect:
+        return target, "0, as the true class has the largest logit in every row"
+    optimum = "infinite, as the logits of the true classes are not larger than others"
+    return target, optimum
+
+
+def magnitude(values: Floats) -> float:
+    """Return the power of two next to the largest absolute value; 1 for usual values.
+
+    Dividing by it is exact, and prevents overflow and underflow of squares.
+    """
+    exponent = math.frexp(max(values.max(), -values.min()))[1] - 1
+    return 1.0 if abs(exponent) <= ORDINARY else math.ldexp(1.0, exponent)
+
+
+class _Gaps(NamedTuple):
+    """Mean gap of the true classes and of all classes, and an initial 1 / T.
+
+    `tops` contains the largest logit of each row, by blocks, unless there are too many.
+    """
+
+    true: float
+    every: float
+    inverse: float
+    is_double: bool
+    tops: list[Floats] | None
+
+
+def _measure_gaps(data: Blocks) -> _Gaps:
+    """Return the mean gaps, and a 1 / T estimated from at most a thousand rows.
+
+    For small 1 / T, the expected gap is the mean gap minus the variance times 1 / T.
+    """
+    true_sum = every_sum = 0.0
+    stride, n_read, sample = data.n_samples // 1000 + 1, 0, []
+    tops: list[Floats] | None = [] if data.n_samples <= KEPT_SIZE else None
+    for logits, codes, weight in data:
+        columns = _columns(logits)
+        top = columns.max(axis=0)
+        true_sum += float(weight @ (top - logits[np.arange(len(codes)), codes]))
+        average = np.full(len(columns), 1 / len(columns), dtype=logits.dtype)
+        every_sum += float(weight @ (average @ (top - columns)))
+        # Copied, as a view would keep the whole block.
+        sample.append(logits[-n_read % stride :: stride].copy())
+        n_read += len(logits)
+        if tops is not None:
+            tops.append(top)
+    rows = np.concatenate(sample)
+    every = every_sum / data.weight_sum
+    with np.errstate(over="ignore", invalid="ignore"):
+        variance = float((rows / every).var(axis=1).mean()) if every else 1.0
+    if not 0 < variance < math.inf:
+        variance = 1.0  # rows of weight zero can be much larger than all others
+    inverse = 1 / (every * variance) if every else 1.0
+    is_double = rows.dtype == np.float64
+    return _Gaps(true_sum / data.weight_sum, every, inverse, is_double, tops)
+
+
+def _find_inverse(data: Blocks, gaps: _Gaps, target: float) -> float:
+    """Return the 1 / T at which the expected gap is `target`.
+
+    The logarithm of the gap is nearly linear in log(1 / T), so Newton's method needs
+    three to five steps. A step that leaves the bracket is replaced by a bisection.
+    """
+    # The error after a Newton step is about the square of its size.
+    tolerance = 1e-6 if gaps.is_double else 1e-4
+    low, high, inverse = 0.0, math.inf, gaps.inverse
+    for _ in range(100):
+        gap, variance = _expected_gap(data, gaps.tops, inverse)
+        # If the exponentials underflow, T is much too small.
+        excess = math.log(gap / (target * inverse)) if gap > 0 else -math.inf
+        if min(gap, variance) > 0:
+            step = excess * gap / variance
+        else:
+            step = math.copysign(MAX_STEP, excess)
+        if excess > 0:
+            low = inverse
+        else:
+            high = inverse
+        candidate = inverse * math.exp(min(max(step, -MAX_STEP), MAX_STEP))
+        if abs(step) < tolerance:
+            return candidate
+        inside = low < candidate < high
+        inverse = candidate if inside else math.sqrt(low * high)
+        # T stays finite even if n / (n + 1) is rounded to 1.
+        inverse = max(inverse, sys.float_info.min)
+    return inverse
+
+
+def _expected_gap(
+    data: Blocks, tops: list[Floats] | None, inverse: float
+) -> tuple[float, float]:
+    """Return the mean gap and its variance under softmax(logits / T), in units of T."""
+    gap_sum = variance_sum = 0.0
+    every_top = itertools.repeat(None) if tops is None else tops
+    for (logits, _, weight), top in zip(data, every_top, strict=False):
+        mean, variance = row_gaps(logits, inverse, top)
+        gap_sum += float(weight @ mean)
+        variance_sum += float(weight @ variance)
+    return gap_sum / data.weight_sum, variance_sum / data.weight_sum
+
+
+def row_gaps(
+    logits: Floats, inverse: float | Floats, top: Floats | None = None
+) -> tuple[Floats, Floats]:
+    """Return the expected gap and its variance of each row, in units of T."""
+    columns = _columns(logits)
+    scaled = np.subtract(columns, columns.max(axis=0) if top is None else top)
+    scaled *= inverse
+    exponential = np.exp(scaled)
+    ones = np.ones(len(columns), dtype=logits.dtype)
+    total = ones @ exponential
+    exponential *= scaled
+    mean = ones @ exponential / total
+    variance = np.einsum("ij,ij->j", exponential, scaled) / total - mean**2
+    return -mean, variance
+
+
+def _columns(logits: Floats) -> Floats:
+    """Return the transposed block, copied if this makes sums over columns faster."""
+    order: Literal["C", "K"] = "C" if logits.shape[1] < FEW_COLUMNS else "K"
+    return np.asarray(logits.T, order=order)

@@ -1,0 +1,1 @@
+"""What fitted objects write to files."""

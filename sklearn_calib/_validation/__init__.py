@@ -1,0 +1,1 @@
+"""Input of users, as plain arrays."""

@@ -1,0 +1,314 @@
+"""Input validation shared by all metrics, and selection of evaluated probabilities."""
+
+from collections.abc import Iterator
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sklearn_calib._numerics.binning import MOST_BINS, cube_root_n_bins, sums_by_value
+from sklearn_calib._numerics.confidence import top_label_correct
+from sklearn_calib._validation.arrays import (
+    MOST_VALUES,
+    as_array,
+    as_labels,
+    column_names,
+    shown,
+)
+from sklearn_calib._validation.probabilities import (
+    Interval,
+    StrOptions,
+    as_proba_array,
+    check_proba,
+    check_sample_weight,
+    encode_labels,
+    one_column,
+)
+from sklearn_calib._validation.types import Array, Bools, Floats, Ints, Weights
+
+# Constraints of the parameters that metrics share, for `validate_params`.
+TARGETS = {
+    "y_true": ["array-like"],
+    "y_proba": ["array-like"],
+    "labels": ["array-like", None],
+    "sample_weight": ["array-like", None],
+}
+BINS = {
+    "n_bins": [
+        Interval(Integral, 1, MOST_BINS, closed="both"),
+        StrOptions({"cube_root"}),
+    ],
+    "strategy": [StrOptions({"uniform", "quantile"})],
+}
+BINS_OF_ERRORS = {
+    **BINS,
+    "strategy": [StrOptions({"isotonic", "quantile", "uniform"})],
+}
+BETWEEN_0_AND_1 = [Interval(Real, 0, 1, closed="neither")]
+DRAWS = {
+    "n_resamples": [Interval(Integral, 1, None, closed="left")],
+    "random_state": ["random_state"],
+}
+PROGRESS = {
+    "n_jobs": [Integral, None],
+    "verbose": ["verbose"],
+}
+MODES = {"top_label", "positive", "classwise"}
+
+
+def check_targets(
+    y_true: Any, y_proba: Any, labels: ArrayLike | None, sample_weight: ArrayLike | None
+) -> tuple[Floats, Ints, Weights]:
+    """Return probabilities, encoded labels and weights; row sums are not checked."""
+    proba = as_proba_array(y_proba, allow_1d=True)
+    if not isinstance(y_true, list | tuple):
+        y_true = one_column(as_array(y_true, "y_true"))
+    check_lengths(len(y_true), len(proba))
+    n_classes = 2 if proba.ndim == 1 else proba.shape[1]
+    codes = encode_labels(y_true, labels=labels, n_classes=n_classes)
+    check_columns(y_proba, y_true, labels)
+    return proba, codes, check_sample_weight(sample_weight, proba)
+
+
+def classes_of(y_true: ArrayLike, labels: ArrayLike | None) -> Array:
+    """Return the class label of each column as an array."""
+    if labels is None:
+        return np.unique(as_labels(y_true, "y_true"))
+    return as_labels(labels, "labels")
+
+
+def check_columns(values: Any, y_true: Any, labels: Any, name: str = "y_proba") -> None:
+    """Raise ValueError for a frame whose columns are named by the classes in disorder.
+
+    Default names, names of other things and a single column pass.
+
+    Parameters
+    ----------
+    values : array-like
+        Probabilities or logits as they were passed.
+
+    y_true : array-like
+        True labels. The columns of an indicator matrix may have names, too.
+
+    labels : array-like of shape (n_classes,) or None
+        Class label of each column. By default, the sorted distinct values of `y_true`.
+
+    name : str, default="y_proba"
+        Name of the argument in messages.
+    """
+    names = column_names(values)
+    if len(names) < 2 or _are_default(names):
+        return
+    if labels is None and np.shape(y_true)[1:] not in ((), (1,)):
+        classes = column_names(y_true)
+    else:
+        classes = classes_of(y_true, labels).ravel().tolist()
+    if len(classes) != len(names):  # other checks refuse it
+        return
+    code_of = _codes_by_name(classes)
+    codes = [code_of.get(each, code_of.get(str(each), -1)) for each in names]
+    if codes == [*range(len(names))] or {*codes} == {-1}:
+        return
+    if {*codes} == {*range(len(names))}:
+        raise ValueError(
+            f"{name} must have its columns in the order of the labels, "
+            f"{shown(classes)}, got {shown(names)}. Reorder them: {name} = {name}"
+            f"{_selection(names, np.argsort(codes).tolist())}."
+        )
+    raise ValueError(
+        f"{name} must have columns that are named by the labels, {shown(classes)}, or "
+        f"by none of them, got {shown(names)}. Rename the columns, or pass "
+        f"{name}.to_numpy() if they are in the order of the labels."
+    )
+
+
+def _selection(names: list[Any], order: list[int]) -> str:
+    """Return the code that selects columns in an order, without long lists."""
+    if len(order) > MOST_VALUES:
+        return "[[*labels]]"
+    if any(isinstance(each, bool) for each in names):  # they would select rows
+        return f".iloc[:, {order}]"
+    return f"[{[names[place] for place in order]}]"
+
+
+def _are_default(names: list[Any]) -> bool:
+    """Whether columns have the names of an array that was made a frame."""
+    text, numbers = [*map(str, names)], [*map(str, range(len(names)))]
+    return text in (numbers, [f"column_{number}" for number in numbers])
+
+
+def _codes_by_name(classes: list[Any]) -> dict[Any, int]:
+    """Return the code of each class by its label and by the label as text."""
+    codes: dict[Any, int] = {}
+    for code, label in enumerate(classes):
+        # True, 1 and 1.0 are equal, and all of them may be "1" in the name of a column.
+        is_whole = isinstance(label, Real) and label == label // 1
+        texts = {str(label), str(int(label))} if is_whole else {str(label)}
+        codes |= dict.fromkeys({label, *texts}, code)
+    return codes
+
+
+def code_of_label(label: Any, classes: Array) -> int | None:
+    """Return the column of a label, or None if it is not one of the classes."""
+    # Arrays of integers cannot be compared with integers of more than 64 bits.
+    for code, other in enumerate(classes.tolist()):
+        if np.ndim(label) == 0 and other == label:
+            return code
+    return None
+
+
+def check_lengths(n_labels: int, n_rows: int) -> None:
+    """Raise ValueError unless labels and probabilities have the same length."""
+    if n_labels != n_rows:
+        raise ValueError(
+            f"y_true must contain one label for each row of y_proba, got {n_labels} "
+            f"labels and {n_rows} rows. Pass both for the same samples."
+        )
+
+
+def check_two_classes(n_columns: int) -> None:
+    """Raise ValueError for the mode "positive" unless there are two classes."""
+    if n_columns != 2:
+        raise ValueError(
+            f'mode="positive" requires two classes, got {n_columns} columns. '
+            "Use the class-wise mode or display to evaluate each class."
+        )
+
+
+def as_columns(proba: Floats) -> Floats:
+    """Return probabilities as a 2-d array; adds the column of the negative class."""
+    if proba.ndim == 2:
+        return proba
+    positive = check_proba(proba, allow_1d=True)
+    return np.column_stack([1 - positive, positive])
+
+
+def resolve_mode(
+    mode: str | None, proba: Any, of_two: str = "top_label", of_more: str = "top_label"
+) -> str:
+    """Return the mode; None depends on the number of columns of `proba`."""
+    if proba.ndim == 1:
+        return mode or "positive"
+    return mode or (of_two if proba.shape[1] == 2 else of_more)
+
+
+def positive_code(pos_label: Any, mode: str | None, classes: Array) -> int:
+    """Return the column of the positive class of two."""
+    if len(classes) != 2 or mode not in {None, "positive"}:
+        raise ValueError(
+            "pos_label must be None unless the positive class of two is evaluated, got "
+            f"{shown(pos_label)} with mode={mode!r} and {len(classes)} classes. Use "
+            'mode="positive" for two classes, and mode="classwise" or '
+            "ClasswiseReliabilityDisplay for more."
+        )
+    code = code_of_label(pos_label, classes)
+    if code is None:
+        raise ValueError(
+            f"pos_label must be one of {shown(classes.tolist())}, got "
+            f"{shown(pos_label)}. Pass the label of the class to evaluate."
+        )
+    return code
+
+
+def check_evaluated(
+    y_true: Any,
+    y_proba: Any,
+    labels: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+    mode: str | None,
+    pos_label: Any,
+    **default: str,
+) -> tuple[Floats, Ints, Weights, str]:
+    """Return the targets of `check_targets`, and the mode of `resolve_mode`.
+
+    With `pos_label`, the mode is "positive". The classes are swapped if it is the label
+    of the first, so that the positive class is always the second. A 1-d array contains
+    the probabilities of the positive class. In other modes, only the label of the
+    second is accepted: LogisticRegressionCV passes it to all metrics with `pos_label`.
+    """
+    proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
+    if pos_label is None:
+        return proba, codes, weight, resolve_mode(mode, proba, **default)
+    classes = classes_of(y_true, labels)
+    is_second = len(classes) == 2 and code_of_label(pos_label, classes) == 1
+    if is_second and mode not in {None, "positive"}:
+        return proba, codes, weight, resolve_mode(mode, proba)
+    if positive_code(pos_label, mode, classes) == 0:
+        codes = 1 - codes
+        proba = proba if proba.ndim == 1 else np.ascontiguousarray(proba[:, ::-1])
+    return proba, codes, weight, "positive"
+
+
+def effective_n_samples(weight: Floats) -> float:
+    """Return the effective number of samples, by Kish's formula."""
+    return weight.sum() ** 2 / (weight**2).sum()
+
+
+def effective_weights(weight: Weights, n_samples: int) -> Floats:
+    """Return weights scaled to sum to the effective number of samples."""
+    if weight is None:
+        return np.ones(n_samples)
+    # The squares of these neither underflow nor overflow.
+    weight = weight / weight.max()
+    return weight * effective_n_samples(weight) / weight.sum()
+
+
+def resolve_n_bins(n_bins: int | str, n_samples: int, weight: Weights) -> int:
+    """Return the number of bins; "cube_root" depends on the number of samples."""
+    if not isinstance(n_bins, str):
+        return n_bins
+    return cube_root_n_bins(n_samples if weight is None else weight.sum())
+
+
+def confidence_and_correct(
+    proba: Floats, codes: Ints, mode: str
+) -> tuple[Floats, Bools]:
+    """Return the evaluated probability and the binary outcome of each sample.
+
+    In the mode "top_label", these are the confidence and whether the prediction is
+    correct; in the mode "positive", the probability of the second of two classes and
+    whether the sample is of that class. The values are checked.
+    """
+    if mode == "top_label":
+        return top_label_correct(as_columns(proba), codes)
+    if proba.ndim == 2:
+        check_two_classes(proba.shape[1])
+    positive = check_proba(proba, allow_1d=True)
+    return positive if proba.ndim == 1 else positive[:, 1].copy(), codes == 1
+
+
+def evaluated_problems(
+    proba: Floats, codes: Ints, mode: str
+) -> Iterator[tuple[Floats, Bools]]:
+    """Yield `confidence_and_correct`, for each class in the mode "classwise"."""
+    if mode != "classwise":
+        yield confidence_and_correct(proba, codes, mode)
+        return
+    for code, column in enumerate(check_proba(as_columns(proba)).T):
+        yield np.ascontiguousarray(column), codes == code
+
+
+def merge_repetitions(
+    proba: Floats, codes: Ints, weight: Weights
+) -> tuple[Floats, Ints, Weights]:
+    """Merge equal samples into one of their total weight, if fewer than half remain.
+
+    This saves time where all pairs of samples are compared.
+    """
+    rows = np.column_stack([proba, codes])
+    # Rows as single byte strings are faster than np.unique along an axis.
+    keys = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.strides[0])))
+    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+    if 2 * len(first) > len(rows):
+        return proba, codes, weight
+    mass = np.bincount(group.ravel(), weight).astype(np.float64)
+    return proba[first], codes[first], mass
+
+
+def distinct_values(
+    confidence: Floats, correct: Array, weight: Weights
+) -> tuple[Floats, Floats, Floats]:
+    """Return distinct confidences, their frequencies and the accuracy at each."""
+    value, mass, n_correct = sums_by_value(confidence, correct, weight)
+    return value.astype(np.float64), mass / mass.sum(), n_correct / mass

@@ -1,0 +1,162 @@
+"""Validated chunks of the data of `fit(batches=...)`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_consistent_length
+
+from sklearn_calib._numerics.sample_blocks import Block, array_blocks
+from sklearn_calib._validation.array_api import on_cpu
+from sklearn_calib._validation.arrays import as_labels, check_numbers
+from sklearn_calib._validation.limits import weight_factor
+from sklearn_calib._validation.probabilities import (
+    check_sample_weight,
+    encode_labels,
+    warn_of_predicted_labels,
+)
+from sklearn_calib._validation.samples import check_columns
+from sklearn_calib._validation.types import Floats, Ints, Weights
+
+
+def check_no_arrays(*arrays: Any) -> None:
+    """Raise TypeError if arrays are passed with batches."""
+    if any(array is not None for array in arrays):
+        raise TypeError(
+            "X, y and sample_weight must be None if batches are used, got both. Return "
+            "them from batches, in chunks."
+        )
+
+
+class Chunks:
+    """Chunks that a callable returns, as validated blocks of rows.
+
+    Attributes
+    ----------
+    sizes, counts : ndarray of shape (n_classes,)
+        Number of samples and sum of weights of each class, after the first iteration.
+
+    are_labels : bool
+        Whether the first chunk contains predicted labels, of which it has warned.
+    """
+
+    sizes: Ints
+    counts: Floats
+    are_labels: bool
+
+    def __init__(self, calibrator: Any, batches: Any, labels: ArrayLike | None) -> None:
+        if not callable(batches):
+            raise TypeError(
+                "batches must be a callable that returns an iterable of (X, y) or (X, "
+                f"y, sample_weight), got {type(batches).__name__}. Pass a function "
+                "that opens the data, such as lambda: iter(chunks)."
+            )
+        if labels is None:
+            raise ValueError(
+                "labels must contain the label of each column if batches are used, got "
+                "None. Pass labels=estimator.classes_."
+            )
+        self._calibrator, self._batches, self._labels = calibrator, batches, labels
+        self._lengths: list[int] = []
+        self._has_totals = False
+
+    def __iter__(self) -> Iterator[Block]:
+        sizes: Any = 0
+        counts: Any = 0.0
+        is_first = not self._has_totals
+        least_rows = self._calibrator._least_rows
+        for number, chunk in enumerate(self._read()):
+            try:
+                data = self.check(chunk, reset=is_first and np.ndim(sizes) == 0)
+            except (TypeError, ValueError) as error:
+                kind = TypeError if isinstance(error, TypeError) else ValueError
+                raise kind(f"Chunk {number} of batches: {error}") from error
+            self._check_length(number, 0 if data is None else len(data[0]))
+            if data is not None:
+                X, codes, weight = data
+                blocks = array_blocks(X, codes, weight, least_rows)
+                sizes, counts = sizes + blocks.sizes, counts + blocks.counts
+                yield from blocks
+        if is_first:
+            self._set_totals(sizes, counts)
+        elif not np.array_equal(sizes, self.sizes) or np.any(counts != self.counts):
+            found = f"{np.sum(sizes)} samples with weights {np.sum(counts):g}"
+            _refuse_change(found, f"{self.sizes.sum()} with {self.counts.sum():g}")
+
+    def _check_length(self, number: int, length: int) -> None:
+        """Raise ValueError if a chunk has another length than in the first pass."""
+        if not self._has_totals:
+            self._lengths.append(length)
+        elif self._lengths[number : number + 1] != [length]:
+            before = self._lengths[number] if number < len(self._lengths) else "no"
+            _refuse_change(f"{length} samples in chunk {number}", f"{before} samples")
+
+    def _read(self) -> Iterable[Any]:
+        """Return the iterable of the callable."""
+        chunks = self._batches()
+        if not isinstance(chunks, Iterable):
+            raise TypeError(
+                "batches must return an iterable of (X, y) or (X, y, sample_weight), "
+                f"got {type(chunks).__name__}. Return a generator or a list."
+            )
+        return chunks
+
+    def _set_totals(self, sizes: Any, counts: Any) -> None:
+        """Store the totals of the first iteration."""
+        if np.sum(sizes) == 0:
+            _refuse("batches must return at least one sample", "none", "Check the data")
+        if np.sum(counts) == 0:
+            way_out = "Use a weight of zero only to ignore a sample"
+            _refuse("sample_weight must not be zero in all chunks", "zeros", way_out)
+        self.sizes, self.counts, self._has_totals = sizes, counts, True
+
+    def check(self, chunk: Any, *, reset: bool) -> Any:
+        """Return validated input, codes and weights; None if there are no rows."""
+        if not isinstance(chunk, tuple | list) or len(chunk) not in {2, 3}:
+            shown = type(chunk).__name__
+            if isinstance(chunk, tuple | list):
+                shown += f" of length {len(chunk)}"
+            raise TypeError(
+                f"it must be (X, y) or (X, y, sample_weight), got {shown}. Return "
+                "tuples."
+            )
+        X, y, *weight = map(on_cpu, chunk)
+        y = as_labels(y, "y")
+        check_consistent_length(X, y, *(each for each in weight if each is not None))
+        if len(y) == 0:
+            return None
+        given, X = X, self._calibrator._check_input(X, reset=reset)
+        codes = encode_labels(y, labels=self._labels, n_classes=X.shape[1], name="y")
+        check_columns(given, y, self._labels, "X")
+        if reset:  # one chunk tells what all of them contain
+            self.are_labels = warn_of_predicted_labels(given, "X")
+        return X, codes, check_chunk_weight(weight[0], X) if weight else None
+
+
+def check_chunk_weight(weight: Any, X: Floats) -> Weights:
+    """Return the weights of a chunk, which may all be zero but not extreme."""
+    if weight is None:
+        return None
+    weight = np.asarray(check_numbers(weight, "sample_weight"))
+    if weight.shape == (len(X),) and (weight == 0).all():
+        return np.zeros(len(X))
+    checked = check_sample_weight(weight, X)
+    if weight_factor(weight.max()) != 1:
+        limits = "sample_weight must have a maximum between 2**-100 and 2**100"
+        _refuse(limits, f"{weight.max():.3g}", "Multiply all weights by one number")
+    return checked
+
+
+def _refuse_change(found: str, before: str) -> NoReturn:
+    _refuse(
+        "batches must return the same chunks each time it is called",
+        f"{found} after {before}",
+        "Return a new iterator in each call, and do not draw random samples",
+    )
+
+
+def _refuse(rule: str, found: str, way_out: str) -> NoReturn:
+    raise ValueError(f"{rule}, got {found}. {way_out}.")

@@ -1,0 +1,374 @@
+"""Calibrators that are updated with new samples, by online Newton steps."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from abc import abstractmethod
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_consistent_length
+
+from sklearn_calib._numerics.sample_blocks import Block, Blocks, array_blocks
+from sklearn_calib._sklearn.rollback import restores
+from sklearn_calib._state.json_values import refuse
+from sklearn_calib._state.schema import FINITE, NON_NEGATIVE, Fields, Numbers, Spec
+from sklearn_calib._validation.array_api import on_cpu
+from sklearn_calib._validation.arrays import (
+    as_labels,
+    check_numbers,
+    shorten,
+    shown,
+)
+from sklearn_calib._validation.probabilities import encode_labels
+from sklearn_calib._validation.samples import check_columns
+from sklearn_calib._validation.types import Array, Floats
+from sklearn_calib.calibrators._base.block_calibrator import _BlockCalibrator
+from sklearn_calib.calibrators._base.device_predictions import overflow_error
+from sklearn_calib.calibrators._base.input_data import check_chunk_weight
+from sklearn_calib.calibrators._base.online import (
+    Loss,
+    Quadratic,
+    expand,
+    minimise,
+)
+from sklearn_calib.calibrators._base.survey import Survey
+
+# So many samples are kept, and fitted again in each call: the expansion of the log loss
+# is only precise near its minimum.
+N_KEPT = 1000
+
+# What is known of past samples, in addition to their weights: the samples, with the
+# weight of each in the column of its class, or the expansion of their log loss.
+KEPT = "scores", "weights"
+EXPANDED = "curvature", "target"
+
+
+class _OnlineCalibrator(_BlockCalibrator):
+    """Base class of calibrators with `partial_fit`.
+
+    A subclass defines `_online_losses`, `_identity`, and how its fitted attributes
+    follow from the parameters. These have the shape (n_fits, n_parameters): one row for
+    each one-vs-rest map, or a single row.
+
+    The attribute `_past` contains the weights of the past samples of each class, and
+    either these samples or the expansion of their log loss.
+    """
+
+    _past: dict[str, Array]
+    _settings_seen: str
+
+    @property
+    def _state_schema(self) -> dict[str, Spec]:
+        scores = FINITE if self.from_logits else NON_NEGATIVE
+        past = Fields(
+            counts=Numbers("n_classes", range=NON_NEGATIVE),
+            scores=Numbers("n_kept", "n_classes", range=scores, is_optional=True),
+            weights=Numbers(
+                "n_kept", "n_classes", range=NON_NEGATIVE, is_optional=True
+            ),
+            curvature=Numbers(
+                "n_fits", "n_parameters", "n_parameters", is_optional=True
+            ),
+            target=Numbers("n_fits", "n_parameters", is_optional=True),
+        )
+        return {**super()._state_schema, "_past": past}
+
+    @restores()
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        classes: ArrayLike | None = None,
+        half_life: float | None = None,
+    ) -> Self:
+        """Update the calibrator with new samples.
+
+        The first call starts a new fit, and further calls continue it. With
+        `half_life=None`, the result approaches that of a `fit` to the samples of all
+        calls.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_classes), (n_samples,) or (n_samples, 1)
+            Predictions of the classifier for the new samples, in the same form as in
+            `fit`. One sample is enough.
+
+        y : array-like of shape (n_samples,)
+            True labels.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights. A sample of weight 2 counts as two samples.
+
+        classes : array-like of shape (n_classes,), default=None
+            Class label of each column, such as `estimator.classes_`. Required in the
+            first call, and may be omitted in further calls.
+
+        half_life : float, default=None
+            Number of samples, or sum of weights, after which a past sample has half of
+            its weight. All samples of a call have the same age. None means that past
+            samples keep their weight.
+
+        Returns
+        -------
+        self : Calibrator
+            The updated calibrator.
+
+        Raises
+        ------
+        ValueError
+            If `classes` is missing in the first call or changes, if a parameter of the
+            calibrator has changed, if the calibrator was fitted by `fit`, or if the
+            samples are not valid. The calibrator is then left unchanged.
+
+        Warns
+        -----
+        UserWarning
+            If `from_logits=True` and `X` looks like probabilities.
+
+        Notes
+        -----
+        The first 1000 samples, or `half_life` samples if these are fewer, are kept, and
+        each call fits to all of them as `fit` does. From then on, memory and time do
+        not depend on the number of past samples: their log loss is replaced by its
+        second-order expansion, and a call minimises the sum of this expansion and of
+        the log loss of the new samples (online Newton, as in [1]_). With `half_life`,
+        past weights are first multiplied by 0.5 ** (w / half_life), where w is the sum
+        of the new weights.
+
+        While `n_errors_`, the number of misclassified samples in all calls, is smaller
+        than the number that the calibrator needs, the parameters are shrunk towards no
+        calibration: their distance to it is multiplied by the square root of the ratio
+        of the two numbers. Therefore `partial_fit` does not warn of few errors. With
+        `half_life`, one additional sample that agrees with the predictions is never
+        forgotten, so that the parameters remain finite.
+
+        `fit` starts anew. A calibrator that was fitted by `fit` cannot be updated: pass
+        its data to a first call of `partial_fit` instead, which has the same result if
+        there are enough errors. A saved calibrator can be updated after
+        :func:`sklearn_calib.load`; its file contains the samples that are still kept.
+
+        References
+        ----------
+        .. [1] C. Gupta and A. Ramdas, "Online Platt Scaling with Calibeating", ICML
+           2023.
+        """
+        self._validate_params()
+        self._check_can_update()
+        X, y, sample_weight, classes = map(on_cpu, (X, y, sample_weight, classes))
+        is_first = self._begin_online(classes)
+        block = self._check_batch(X, y, sample_weight, reset=is_first)
+        if len(block.codes) > 1:  # a single logit may well lie in [0, 1]
+            self._warn_of_proba(check_numbers(X, "X"))
+        remaining = _remaining(half_life, block.weight.sum())
+        if not block.weight.any():
+            return self
+        n_errors = Survey(self, [block]).n_errors + (0 if is_first else self.n_errors_)
+        if "target" in self._past:
+            parameters, past = self._step(block, remaining)
+        else:
+            limit = N_KEPT if half_life is None else min(N_KEPT, half_life)
+            parameters, past = self._refit(block, remaining, limit)
+        counts = np.bincount(block.codes, block.weight, len(self.classes_))
+        self._past = {"counts": remaining * self._past["counts"] + counts, **past}
+        self.n_errors_ = n_errors
+        share = self._share(n_errors)
+        parameters = share * parameters + (1 - share) * self._identity
+        self._set_parameters(parameters, self._as_logits_of(block))
+        return self
+
+    def _begin_online(self, classes: Any) -> bool:
+        """Return whether this is the first call, after checking the classes."""
+        is_first = "_past" not in vars(self)
+        if is_first and "classes_" in vars(self):
+            raise ValueError(
+                "partial_fit must follow calls of partial_fit, got a calibrator that "
+                "was fitted by fit, which does not keep what partial_fit needs. Pass "
+                "the data of fit to a first call of partial_fit of a clone."
+            )
+        if is_first and classes is None:
+            raise ValueError(
+                "classes must be passed on the first call to partial_fit, got None. "
+                "Pass the class label of each column, such as estimator.classes_."
+            )
+        if is_first:
+            self.classes_ = as_labels(classes, "classes")
+            self._past = {"counts": np.zeros(len(self.classes_))}
+            self._settings_seen = str(self.get_params())
+        elif str(self.get_params()) != self._settings_seen:
+            raise ValueError(
+                "Parameters must not change after the first call to partial_fit, got "
+                f"{shorten(str(self.get_params()))} after "
+                f"{shorten(self._settings_seen)}. Use "
+                "sklearn.base.clone to create a new calibrator."
+            )
+        elif classes is not None:
+            given = as_labels(classes, "classes")
+            if not np.array_equal(given, self.classes_):
+                raise ValueError(
+                    "classes must be the same as on the first call to partial_fit, "
+                    f"{shown(self.classes_.tolist())}, got {shown(given.tolist())}. "
+                    "Omit classes, or update a clone."
+                )
+        return is_first
+
+    def _check_batch(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Block:
+        """Return validated input, codes and weights."""
+        given, X = X, self._check_input(X, reset=reset)
+        labels = self.classes_.tolist()
+        if self.classes_.ndim != 1 or not len(labels) == len({*labels}) == X.shape[1]:
+            raise ValueError(
+                f"classes must contain {X.shape[1]} distinct labels, one for each "
+                f"column of X, got {shown(labels)}. Pass them in the order of the "
+                "columns, such as estimator.classes_."
+            )
+        y = as_labels(y, "y")
+        check_consistent_length(X, y, sample_weight)
+        codes = encode_labels(y, labels=self.classes_, n_classes=X.shape[1], name="y")
+        check_columns(given, y, self.classes_, "X")
+        weight = check_chunk_weight(sample_weight, X)
+        if weight is None:
+            weight = np.ones(len(X))
+        elif reset and not weight.any():
+            raise ValueError(
+                "sample_weight must not be zero for all samples of the first call to "
+                "partial_fit, got zeros. Pass samples with positive weights."
+            )
+        return Block(X, codes, weight)
+
+    def _refit(
+        self, block: Block, remaining: float, limit: float
+    ) -> tuple[Floats, dict[str, Array]]:
+        """Fit to all samples so far, and keep them or expand their log loss."""
+        past = self._past
+        if "scores" in past:
+            codes, weight = past["weights"].argmax(axis=1), past["weights"].sum(axis=1)
+            before = Block(past["scores"], codes, remaining * weight)
+            block = Block(*map(np.concatenate, zip(before, block, strict=True)))
+        data = array_blocks(*block)
+        self._survey(data)
+        with warnings.catch_warnings():
+            # They are about few samples, to which more will be added.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            warnings.simplefilter("ignore", UserWarning)
+            self._fit_input(*block)
+        self._past = past
+        parameters = self._get_parameters()
+        if len(block.codes) < limit:
+            weights = np.zeros(block.logits.shape)
+            weights[np.arange(len(weights)), block.codes] = block.weight
+            return parameters, {"scores": block.logits, "weights": weights}
+        return parameters, self._expand_fit(data, parameters)
+
+    def _expand_fit(self, data: Blocks, parameters: Floats) -> dict[str, Array]:
+        """Return the expansion of what a fit to the data has minimised."""
+        sums: Any = None
+        for block in data:
+            losses = self._online_losses(self._as_logits_of(block))
+            with np.errstate(over="ignore", invalid="ignore"):
+                parts = [*map(expand, losses, parameters)]
+            sums = parts if sums is None else [*map(Quadratic.plus, sums, parts)]
+        for k, (curvature, target) in enumerate(sums):
+            # Its slope is zero except at bounds. That of the log loss is not, if the
+            # targets were smoothed, for example, as they are for separable classes.
+            own, least = parameters[k], curvature @ parameters[k]
+            is_bound = own <= self._lowest(own)
+            sums[k] = Quadratic(curvature, np.where(is_bound, target, least))
+        return _as_past(sums, block.logits)
+
+    def _step(self, block: Block, remaining: float) -> tuple[Floats, dict[str, Array]]:
+        """Fit to new samples and to the expansion of the log loss of past ones."""
+        identity, start = self._identity, self._get_parameters()
+        losses = self._online_losses(self._as_logits_of(block))
+        curvatures, targets = self._past["curvature"], self._past["target"]
+        new = (1 - remaining) / block.weight.sum()
+        parameters, sums = [], []
+        with np.errstate(over="ignore", invalid="ignore"):
+            for k, loss in enumerate(losses):
+                # The expansion of one sample that agrees with the predictions.
+                curvature = new * loss(identity[k])[2]
+                prior = Quadratic(curvature, curvature @ identity[k])
+                past = Quadratic(curvatures[k], targets[k]).plus(prior, remaining)
+                fitted = minimise(loss, past, start[k], self._lowest(start[k]))
+                parameters.append(fitted)
+                sums.append(past.plus(expand(loss, fitted)))
+        return np.array(parameters), _as_past(sums, block.logits)
+
+    def _as_logits_of(self, block: Block) -> Block:
+        """Return a block with logits in float64."""
+        logits = self._as_logits(block.logits)
+        return block._replace(logits=logits.astype(np.float64, copy=False))
+
+    def _share(self, n_errors: float) -> float:
+        """Return the weight of the fitted parameters, given the number of errors.
+
+        With fewer than needed, their standard error then remains about the same.
+        """
+        return min(1.0, (n_errors / max(self._n_errors_needed, 1)) ** 0.5)
+
+    def _set_state(self, state: dict[str, Any]) -> None:
+        super()._set_state(state)
+        if "_past" not in state:
+            return
+        names, target = {*state["_past"]} - {"counts"}, state["_past"].get("target")
+        if names not in ({*KEPT}, {*EXPANDED}):
+            refuse("_past", f"an object with {KEPT} or with {EXPANDED}", sorted(names))
+        if target is not None and target.shape != (wanted := self._identity.shape):
+            refuse("_past.target", f"parameters of shape {wanted}", target.shape)
+        self._settings_seen = str(self.get_params())
+
+    def _fit_validated(self, data: Blocks) -> None:
+        self.__dict__.pop("_past", None)
+        super()._fit_validated(data)
+
+    def _check_can_update(self) -> None:
+        """Raise ValueError for settings that `partial_fit` does not support."""
+
+    @property
+    @abstractmethod
+    def _identity(self) -> Floats:
+        """The parameters of the map that changes nothing, (n_fits, n_parameters)."""
+
+    @abstractmethod
+    def _online_losses(self, block: Block) -> list[Loss]:
+        """Return the log loss of a block of logits, for each fit."""
+
+    @abstractmethod
+    def _get_parameters(self) -> Floats:
+        """Return the fitted parameters, (n_fits, n_parameters)."""
+
+    @abstractmethod
+    def _set_parameters(self, parameters: Floats, block: Block) -> None:
+        """Set the fitted attributes, given the parameters and the new samples."""
+
+    def _lowest(self, start: Floats) -> Floats:
+        """Return the lower bounds of the parameters of one fit."""
+        return np.full_like(start, -np.inf)
+
+
+def _remaining(half_life: Any, weight: float) -> float:
+    """Return the factor of past weights, given the sum of new ones."""
+    if half_life is None:
+        return 1.0
+    is_number = isinstance(half_life, Real) and not isinstance(half_life, bool)
+    if not (is_number and 0 < half_life <= sys.float_info.max):
+        raise ValueError(
+            f"half_life must be a positive number of samples, got {shown(half_life)}. "
+            "Use None to keep the weights of past samples."
+        )
+    # The ratio of Python's numbers may be infinite without a warning.
+    return 0.5 ** (float(weight) / float(half_life))
+
+
+def _as_past(sums: list[Quadratic], X: Floats) -> dict[str, Array]:
+    """Return the arrays of expansions; raise ValueError if they overflow."""
+    curvature, target = (np.array(each) for each in zip(*sums, strict=True))
+    if not (np.isfinite(curvature).all() and np.isfinite(target).all()):
+        raise overflow_error(np.abs(X).max())
+    return {"curvature": curvature, "target": target}

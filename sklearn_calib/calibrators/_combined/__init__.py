@@ -1,0 +1,1 @@
+"""Calibrators that combine or wrap others."""

@@ -1,0 +1,388 @@
+"""Automatic calibration: a weighted average of several calibrators."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from functools import partial
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_calib._numerics.sample_blocks import Block, Blocks
+from sklearn_calib._numerics.softmax import softmax
+from sklearn_calib._sklearn.training_data import warn_of_absent_classes
+from sklearn_calib._solvers.stacking import (
+    probability_of_gain,
+    random_folds,
+    stacking_weights,
+)
+from sklearn_calib._state.json_values import refuse
+from sklearn_calib._state.schema import FRACTION, NON_NEGATIVE, ListOf, Numbers, Object
+from sklearn_calib._validation.arrays import shown
+from sklearn_calib._validation.probabilities import Interval
+from sklearn_calib._validation.types import Floats
+from sklearn_calib.calibrators._base.block_calibrator import _BlockCalibrator
+from sklearn_calib.calibrators._base.calibrator import MIN_ROWS, Calibrator
+from sklearn_calib.calibrators._linear.joint_beta import JointBetaCalibration
+from sklearn_calib.calibrators._linear.structured import (
+    StructuredMatrixScaling,
+    StructuredVectorScaling,
+)
+from sklearn_calib.calibrators._one_vs_rest.log_odds_spline import (
+    LogOddsSplineCalibration,
+)
+from sklearn_calib.calibrators._temperature.temperature import TemperatureScaling
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+class Candidate(NamedTuple):
+    """A default calibrator, its pseudo-count, and its numbers of classes.
+
+    For two classes, matrices are not more general than the other maps. The upper limits
+    bound the time.
+    """
+
+    calibrator: Calibrator
+    pseudo_count: float
+    least: float = 2
+    most: float = np.inf
+
+
+DEFAULTS = [
+    Candidate(TemperatureScaling(), 3.0),
+    Candidate(JointBetaCalibration(penalty="empirical_bayes"), 1.0, most=1000),
+    Candidate(LogOddsSplineCalibration(), 0.25, most=100),
+    Candidate(StructuredMatrixScaling(), 0.25, least=3, most=100),
+    Candidate(StructuredMatrixScaling(lambd="empirical_bayes"), 0.25, 3, 100),
+    Candidate(StructuredVectorScaling(lambd="empirical_bayes"), 0.25, 101),
+]
+
+# Pseudo-count of other calibrators.
+COUNT = 0.5
+
+# Prior odds that calibration is better than none.
+ODDS = 3.0
+
+# Attributes that `fit` of any calibrator sets before it fits the map.
+COMMON = (
+    "classes_",
+    "n_features_in_",
+    "feature_names_in_",
+    "n_errors_",
+    "zero_replacement_",
+)
+
+
+class AutoCalibrator(_BlockCalibrator):
+    r"""Automatic calibration: an average of calibrators, weighted by cross-validation.
+
+    The calibrated probabilities are the weighted average of the probabilities before
+    calibration and of several fitted calibrators. The weights maximise the likelihood
+    of held-out samples, which is called stacking [1]_. Without evidence that
+    calibration is better than none, most of the weight remains on the probabilities
+    before calibration, so few samples do little harm.
+
+    **Recommended if you do not want to choose**: on public data sets and tables, its
+    mean log loss is lower than that of each of its calibrators. :attr:`report_` and
+    :attr:`explanation_` state the weights and the reasons.
+
+    Parameters
+    ----------
+    calibrators : list of Calibrator, default=None
+        The calibrators to average, whose parameter `from_logits` is set automatically.
+        By default, those in the table below.
+
+    cv : int, default=5
+        Number of folds, from 2 to 1000. They are stratified by class and random, but do
+        not depend on the order of the samples.
+
+    from_logits : bool, default=False
+        Whether `X` contains logits. It is not inferred from the values.
+
+    Attributes
+    ----------
+    calibrators_ : list of Calibrator
+        The calibrators, fitted to all samples.
+
+    weights_ : ndarray of shape (n_calibrators + 1,)
+        Weights of the probabilities before calibration and of each calibrator.
+
+    log_losses_ : ndarray of shape (n_calibrators + 1,)
+        Cross-validated log losses, in the order of `weights_`.
+
+    report_ : dict of list
+        Columns of a table with one row for each calibrator: `calibrator`, `log_loss`
+        (cross-validated), `weight`, and `note`, which states why a calibrator was not
+        used. `pandas.DataFrame(report_)` shows it.
+
+    explanation_ : str
+        The same in words.
+
+    classes_ : ndarray of shape (n_classes,)
+        Class label of each column.
+
+    n_features_in_ : int
+        Number of columns of X: `n_classes`, or 1.
+
+    n_errors_ : float
+        Number of misclassified samples in `fit`, see :class:`Calibrator`.
+
+    zero_replacement_ : float
+        Value substituted for zero probabilities before taking logarithms, see
+        :class:`Calibrator`. Defined only if `from_logits=False`.
+
+    preserves_argmax : bool
+        False: the predicted class may change.
+
+    See Also
+    --------
+    CalibratedClassifier : With `calibrator="auto"`, calibrates with this calibrator.
+    TemperatureScaling : The simplest of its calibrators.
+
+    Notes
+    -----
+    The default calibrators are
+
+    ================================================ ================= ============
+    calibrator                                       number of classes pseudo-count
+    ================================================ ================= ============
+    TemperatureScaling()                             2 or more         3
+    JointBetaCalibration(penalty="empirical_bayes")  2 to 1000         1
+    LogOddsSplineCalibration()                       2 to 100          0.25
+    StructuredMatrixScaling()                        3 to 100          0.25
+    StructuredMatrixScaling(lambd="empirical_bayes") 3 to 100          0.25
+    StructuredVectorScaling(lambd="empirical_bayes") 101 or more       0.25
+    ================================================ ================= ============
+
+    Let :math:`p_{im}` be the probability of the true class of sample i that calibrator
+    m predicts, fitted without the fold of the sample. The relative weights
+    :math:`w_m` of the calibrators maximise
+
+    .. math:: \sum_i \log \sum_m w_m p_{im} + \sum_m c_m \log w_m,
+
+    with pseudo-counts :math:`c_m`, which are larger for calibrators with fewer
+    parameters. For calibrators passed as `calibrators`, they are 0.5. Let g be the
+    first sum minus the log-likelihood of the probabilities before calibration. The
+    total weight of the calibrators is :math:`1 / (1 + e^{-g} / 3)`: the posterior
+    probability that their average predicts better, for prior odds of 3.
+
+    The calibrators are fitted `cv` + 1 times. Those that take too long for many classes
+    are not used by default, which `report_` states.
+
+    References
+    ----------
+    .. [1] D. H. Wolpert, "Stacked Generalization", Neural Networks 5, 1992.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_calib.calibrators import AutoCalibrator
+    >>> rng = np.random.default_rng(0)
+    >>> logits = 2 * rng.normal(size=(1000, 3))
+    >>> y = (logits + rng.gumbel(size=(1000, 3))).argmax(axis=1)
+    >>> calibrator = AutoCalibrator(from_logits=True).fit(3 * logits, y)
+    >>> calibrator.predict_proba(3 * logits[:2]).round(1)
+    array([[0.2, 0.1, 0.6],
+           [0.3, 0.1, 0.6]])
+    >>> calibrator.weights_.round(1)
+    array([0. , 0.6, 0.2, 0.1, 0.1, 0.1])
+    """
+
+    _errors_needed = 2, 0
+    _least_rows = MIN_ROWS
+    _fitted = {
+        "calibrators_": ListOf(Object(), "n_calibrators"),
+        "weights_": Numbers("n_calibrators + 1", range=FRACTION, total=1),
+        "log_losses_": Numbers("n_calibrators + 1", range=NON_NEGATIVE),
+    }
+    _parameter_constraints = {
+        **_BlockCalibrator._parameter_constraints,
+        "calibrators": [list, tuple, None],
+        "cv": [Interval(Integral, 2, 1000, closed="both")],
+    }
+
+    def __init__(
+        self,
+        calibrators: Sequence[Calibrator] | None = None,
+        *,
+        cv: int = 5,
+        from_logits: bool = False,
+    ) -> None:
+        self.calibrators = calibrators
+        self.cv = cv
+        self.from_logits = from_logits
+
+    @property
+    def report_(self) -> dict[str, list[Any]]:
+        """Weight and cross-validated log loss of each calibrator."""
+        check_is_fitted(self)
+        table: dict[str, list[Any]] = {
+            "calibrator": ["none", *map(_name, self.calibrators_)],
+            "log_loss": self.log_losses_.tolist(),
+            "weight": self.weights_.tolist(),
+            "note": [""] * len(self.weights_),
+        }
+        for each in DEFAULTS if self.calibrators is None else []:
+            if not each.least <= len(self.classes_) <= each.most:
+                limits = f"{each.least} to {each.most}"
+                limits = limits.replace("to inf", "or more")
+                row = _name(each.calibrator), np.nan, 0.0, f"for {limits} classes"
+                for column, value in zip(table.values(), row, strict=True):
+                    column.append(value)
+        return table
+
+    @property
+    def explanation_(self) -> str:
+        """The weights and the reasons, in words."""
+        rows = zip(*self.report_.values(), strict=True)
+        lines = [
+            f"{weight:6.1%}  {name}: " + (note or f"log loss {loss:.4g}")
+            for name, loss, weight, note in sorted(rows, key=lambda row: -row[2])
+        ]
+        return (
+            "Weighted average of the probabilities of each calibrator and of those "
+            "before calibration (none).\nThe weights maximise the "
+            f"likelihood in {self.cv}-fold cross-validation.\n" + "\n".join(lines)
+        )
+
+    def plot(self, ax: Any = None) -> Axes:
+        """Draw the weights as bars.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw on; by default, those of a new figure.
+
+        Returns
+        -------
+        ax : matplotlib Axes
+            The axes.
+        """
+        from matplotlib import pyplot as plt
+
+        names, losses, weights, _ = self.report_.values()
+        if ax is None:
+            _, ax = plt.subplots(
+                figsize=(9, 0.5 * len(names) + 1), layout="constrained"
+            )
+        # Two calibrators may have the same name.
+        places = np.arange(len(names))
+        bars = ax.barh(places, weights)
+        ax.set_yticks(places, names)
+        labels = ["" if np.isnan(x) else f"log loss {x:.4g}" for x in losses]
+        ax.bar_label(bars, labels, padding=4)
+        ax.set(xlabel="Weight", xlim=(0, 1.4 * max(weights)))
+        ax.invert_yaxis()
+        return ax
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        given = self.calibrators
+        if given is None:
+            return
+        if not given or not all(isinstance(each, _BlockCalibrator) for each in given):
+            raise TypeError(
+                "calibrators must be None or a list of calibrators of sklearn_calib "
+                f"other than BoostingCalibrator, got {shown(given)}. Pass "
+                "[TemperatureScaling(), IsotonicCalibration()], for example."
+            )
+        for each in given:
+            each._validate_params()
+
+    def _fit_validated(self, data: Blocks) -> None:
+        self._fit_blocks(data.kept())
+
+    def _fit_blocks(self, data: Blocks) -> None:
+        warn_of_absent_classes(
+            self.classes_[data.counts == 0],
+            "AutoCalibrator makes their probabilities small",
+        )
+        (weight,) = data.collect(lambda block: (block.weight,))
+        if (weight == 0).any():
+            # They would change the folds of the others.
+            data, weight = data.select(weight > 0), weight[weight > 0]
+        with warnings.catch_warnings():
+            # A calibrator with a poor fit gets a small weight.
+            warnings.simplefilter("ignore")
+            held_out = self._held_out(data)
+            self.calibrators_ = self._fit_each(data)
+        counts = np.array(
+            [each.pseudo_count for each in self._candidates(len(data.sizes))]
+        )
+        relative = stacking_weights(held_out[:, 1:], counts, weight)
+        average = held_out[:, 1:] @ relative
+        total = probability_of_gain(held_out[:, 0], average, weight, ODDS)
+        self.weights_ = np.append(1 - total, total * relative)
+        self.log_losses_ = -(weight @ np.log(held_out)) / weight.sum()
+
+    def _held_out(self, data: Blocks) -> Floats:
+        """Return the probability of the true class of each sample in its test fold.
+
+        The first column is before calibration; the others are of the calibrators.
+        """
+        fold = random_folds(data, self.cv)
+        held_out = np.empty((len(fold), 1 + len(self._candidates(len(data.sizes)))))
+        for k in np.unique(fold):
+            train, test = data.select(fold != k), data.select(fold == k)
+            fitted = self._fit_each(train) if train.weight_sum > 0 else []
+            columns = test.collect(partial(self._likelihoods, fitted))
+            # Without training samples, the calibrators are as good as none.
+            held_out[fold == k] = columns[0][:, None]
+            held_out[fold == k, : len(columns)] = np.column_stack(columns)
+        return held_out
+
+    def _likelihoods(self, fitted: list[Any], block: Block) -> list[Floats]:
+        """Return probabilities of the true classes, before and after calibration."""
+        logits, rows = self._as_logits(block.logits), np.arange(len(block.codes))
+        proba = [softmax(logits), *(each._calibrate(logits) for each in fitted)]
+        true = [each[rows, block.codes].astype(np.float64) for each in proba]
+        return [np.maximum(each, np.finfo(logits.dtype).tiny) for each in true]
+
+    def _fit_each(self, data: Blocks) -> list[Any]:
+        """Return new calibrators, fitted to the samples."""
+        known = {name: value for name, value in vars(self).items() if name in COMMON}
+        fitted = []
+        for each in self._candidates(len(data.sizes)):
+            new = clone(each.calibrator)
+            vars(new).update(known, from_logits=self.from_logits)
+            new._fit_validated(data)
+            fitted.append(new)
+        return fitted
+
+    def _candidates(self, n_classes: int) -> list[Candidate]:
+        """Return the calibrators to fit, with their pseudo-counts."""
+        if self.calibrators is not None:
+            return [Candidate(each, COUNT) for each in self.calibrators]
+        return [each for each in DEFAULTS if each.least <= n_classes <= each.most]
+
+    def _calibrate(self, logits: Floats) -> Floats:
+        none, *weights = self.weights_.tolist()
+        proba = none * softmax(logits)
+        for weight, each in zip(weights, self.calibrators_, strict=True):
+            proba += weight * each._calibrate(logits)
+        return proba
+
+    def _set_state(self, state: dict[str, Any]) -> None:
+        super()._set_state(state)
+        own = {**vars(self)}
+        names = [name for name in ("from_logits", *COMMON) if name in own]
+        for each in self.calibrators_:
+            known = {**vars(each)}
+            is_block = isinstance(each, _BlockCalibrator)
+            if not is_block or not all(
+                name in known and np.array_equal(known[name], own[name])
+                for name in names
+            ):
+                refuse("calibrators_", "calibrators of the same input", each)
+
+
+def _name(calibrator: Any) -> str:
+    """Return a calibrator as text, without the parameter that is set automatically."""
+    text = repr(clone(calibrator).set_params(from_logits=False))
+    return " ".join(text.split())

@@ -1,0 +1,1 @@
+"""Calibrators that use groups of samples."""

@@ -1,0 +1,274 @@
+"""Boosting of corrections for overlapping groups of samples."""
+
+from __future__ import annotations
+
+from functools import partial
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_calib._numerics.binning import bin_index, check_n_bins, interior_edges
+from sklearn_calib._numerics.softmax import softmax
+from sklearn_calib._state.json_values import refuse
+from sklearn_calib._state.schema import NON_NEGATIVE, Count, Numbers
+from sklearn_calib._validation.probabilities import Interval, StrOptions
+from sklearn_calib._validation.types import Floats, Ints
+from sklearn_calib.calibrators._base.calibrator import Calibrator
+from sklearn_calib.calibrators._groups.group_calibrator import GroupCalibrator
+from sklearn_calib.calibrators._groups.group_effects import Scales, Shifts, fit_effects
+from sklearn_calib.calibrators._linear.linear_calibrator import EMPIRICAL_BAYES
+
+
+class MulticalibrationBoosting(GroupCalibrator):
+    r"""Multicalibration by boosting: calibration in overlapping groups.
+
+    A calibrator is fitted to all samples. Then its log-probabilities are corrected for
+    one column of groups after the other, until the residuals are small in all groups
+    and in all intervals of the predicted probability within groups. Corrections that
+    the samples do not support are shrunk towards none.
+
+    Each column of `groups` is a partition of the samples, such as by sex or by age
+    band, and a sample belongs to one group of each column, so groups of different
+    columns overlap.
+
+    Parameters
+    ----------
+    calibrator : Calibrator, default=None
+        Calibrator to clone and to fit to all samples; None is :class:`AutoCalibrator`.
+        Its `from_logits` is set to that of this calibrator.
+
+    n_bins : int, default=10
+        Number of bins of the probability of each class, with equal numbers of samples.
+        Each group has a correction in each bin.
+
+    lambd : float or "empirical_bayes", default="empirical_bayes"
+        Strength of the shrinkage: the precision of the prior of each correction, which
+        is normal with standard deviation 1 / sqrt(lambd). "empirical_bayes" estimates
+        a strength for each column and each kind of correction.
+
+    max_iter : int, default=20
+        Largest number of passes over the columns.
+
+    from_logits : bool, default=False
+        Whether `X` contains logits. It is not inferred from the values.
+
+    Attributes
+    ----------
+    calibrator_ : Calibrator
+        The calibrator that is fitted to all samples.
+
+    shift_ : ndarray of shape (n_groups, n_bins, n_classes)
+        Shifts of the logits of each group, for each bin of the probability of the
+        class. The groups are the values of all columns, see `groups_`.
+
+    scale_ : ndarray of shape (n_groups,)
+        Factor of the logits of each group, minus one.
+
+    groups_ : list of tuple
+        Name or index of the column, and value, of each group. None stands for a missing
+        value.
+
+    bin_edges_ : ndarray of shape (n_classes, n_bins - 1)
+        Edges between the bins of the logarithm of each probability.
+
+    variance_ : ndarray of shape (n_group_columns, 3)
+        Variances of the priors on shifts of groups, on scales, and on shifts of bins of
+        groups. A column without corrections of a kind has the variance 0.
+
+    n_iter_ : int
+        Number of passes over the columns.
+
+    values_ : list of ndarray
+        Distinct values of each column of `groups`, sorted, without missing values.
+
+    group_names_in_ : ndarray of shape (n_group_columns,)
+        Names of the columns of `groups`. Defined only if they are strings.
+
+    classes_ : ndarray of shape (n_classes,)
+        Class label of each column.
+
+    n_features_in_ : int
+        Number of columns of X: `n_classes`, or 1.
+
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the columns of X. Defined only if they are strings.
+
+    n_errors_ : float
+        Number of misclassified samples in `fit`, see :class:`Calibrator`.
+
+    See Also
+    --------
+    PerGroupCalibrator : A map for each combination of the columns.
+    sklearn_calib.CalibratedClassifier : Its parameter `groups` selects columns of X.
+    sklearn_calib.metrics.per_group : Any metric for each group.
+
+    Notes
+    -----
+    A predictor is multicalibrated if its residuals average to zero in each group and
+    each interval of the predicted probability [1]_. Like the algorithm of [1]_, which
+    looks for a group and an interval with a large mean residual and removes it, this is
+    gradient boosting whose weak learners are functions of the group. Let
+    :math:`q_{ik}` be the probability of class k for sample i after calibration without
+    groups, and :math:`z_{ik}` its logarithm minus the mean of the logarithms for all
+    classes. The corrected probabilities are
+
+    .. math:: \mathrm{softmax}_k\Big(z_{ik} + \sum_j (a_{gk} + b_g z_{ik} + c_{gtk})
+        \Big),
+
+    where :math:`g` is the group of the sample in column j, and t the bin of
+    :math:`q_{ik}`. The shifts :math:`a` and the scales :math:`b` make the residuals of
+    each group uncorrelated with its scores, similar to low-degree multicalibration
+    [2]_, which needs fewer samples. The shifts :math:`c` of bins correct what remains.
+    The bins are those of the probabilities before the correction.
+
+    The three kinds of corrections of each column are updated in turn, by a Newton step
+    with a normal prior. The variance of each prior maximises the marginal likelihood,
+    in which the log loss is approximated by a parabola [3]_. If this increases twice
+    the log-likelihood by less than 2, the variance is zero. Therefore, neither a
+    validation set nor random numbers are needed, and if all groups are calibrated, most
+    columns are not corrected. The curvature of the log loss with respect to shifts is
+    replaced by an upper bound, which is exact for two classes.
+
+    A missing value is a group. A value that did not occur in `fit` is not corrected for
+    its column. Numeric columns must be binned, by `pandas.qcut` for example, as each
+    value is a group. To correct an intersection of groups, such as of sex and age, add
+    a column with the combinations of both.
+
+    References
+    ----------
+    .. [1] Ú. Hébert-Johnson, M. P. Kim, O. Reingold and G. N. Rothblum,
+       "Multicalibration: Calibration for the (Computationally-Identifiable) Masses",
+       ICML 2018, algorithm 1.
+
+    .. [2] P. Gopalan, M. P. Kim, M. Singhal and S. Zhao, "Low-Degree Multicalibration",
+       COLT 2022.
+
+    .. [3] N. E. Breslow and D. G. Clayton, "Approximate Inference in Generalized Linear
+       Mixed Models", Journal of the American Statistical Association 88, 1993.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_calib.calibrators import MulticalibrationBoosting, PlattScaling
+    >>> rng = np.random.default_rng(0)
+    >>> groups = rng.choice(["a", "b"], size=(4000, 2))
+    >>> logits = rng.normal(size=4000)
+    >>> bias = np.where(groups == "a", [1, 0.5], [-1, -0.5]).sum(axis=1)
+    >>> y = logits + bias + rng.logistic(size=4000) > 0
+    >>> calibrator = MulticalibrationBoosting(PlattScaling(), from_logits=True)
+    >>> calibrator = calibrator.fit(logits, y, groups=groups)
+    >>> groups = [["a", "a"], ["a", "b"], ["b", "b"], ["a", "other"]]
+    >>> calibrator.predict_proba(np.zeros(4), groups=groups).round(1)
+    array([[0.2, 0.8],
+           [0.4, 0.6],
+           [0.8, 0.2],
+           [0.3, 0.7]])
+    """
+
+    _fitted = {
+        "shift_": Numbers("n_groups", "n_edges + 1", "n_classes"),
+        "scale_": Numbers("n_groups"),
+        "bin_edges_": Numbers("n_classes", "n_edges"),
+        "variance_": Numbers("n_group_columns", 3, range=NON_NEGATIVE),
+        "n_iter_": Count("n_iter_"),
+    }
+    _parameter_constraints = {
+        **GroupCalibrator._parameter_constraints,
+        "n_bins": [Interval(Integral, 1, None, closed="left")],
+        "lambd": [
+            Interval(Real, 0, None, closed="neither"),
+            StrOptions({EMPIRICAL_BAYES}),
+        ],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        calibrator: Calibrator | None = None,
+        *,
+        n_bins: int = 10,
+        lambd: float | str = EMPIRICAL_BAYES,
+        max_iter: int = 20,
+        from_logits: bool = False,
+    ) -> None:
+        self.calibrator = calibrator
+        self.n_bins = n_bins
+        self.lambd = lambd
+        self.max_iter = max_iter
+        self.from_logits = from_logits
+
+    @property
+    def groups_(self) -> list[tuple[int, Any]]:
+        """The column and value of each group."""
+        check_is_fitted(self)
+        names = getattr(self, "group_names_in_", np.arange(len(self.values_))).tolist()
+        return [
+            (name, value)
+            for name, known in zip(names, self.values_, strict=True)
+            for value in (*known.tolist(), None)
+        ]
+
+    def _fit_groups(
+        self, logits: Floats, codes: Ints, weight: Floats, groups: Ints
+    ) -> None:
+        check_n_bins(self.n_bins, len(logits))
+        counted = weight > 0
+        logits, codes, weight = logits[counted], codes[counted], weight[counted]
+        edges_of = partial(
+            interior_edges,
+            n_bins=self.n_bins,
+            strategy="quantile",
+            sample_weight=weight,
+        )
+        self.bin_edges_ = np.array([edges_of(column) for column in logits.T])
+        scores, bins = _centred(logits), self._bins(logits)
+        no_bins = np.zeros_like(bins[:1])
+        variance = None if isinstance(self.lambd, str) else 1 / self.lambd
+        columns = []
+        for group, size in zip(groups[counted].T, self._sizes(), strict=True):
+            columns.append(
+                (
+                    Shifts(group, size, no_bins, 1, variance),
+                    Scales(group, size, scores, variance),
+                    Shifts(group, size, bins, self.n_bins, variance),
+                )
+            )
+        effects = [each for column in columns for each in column]
+        self.n_iter_ = fit_effects(effects, scores, codes, weight, self.max_iter)
+        self.variance_ = np.array([[e.variance for e in column] for column in columns])
+        self.shift_ = np.vstack(
+            [own.table() + cells.table() for own, _, cells in columns]
+        )
+        self.scale_ = np.concatenate([scales.value for _, scales, _ in columns])
+
+    def _correct(self, logits: Floats, groups: Ints) -> Floats:
+        scores, bins = _centred(logits), self._bins(logits)
+        columns, corrected, first = np.arange(logits.shape[1]), scores.copy(), 0
+        for group, size in zip(groups.T, self._sizes(), strict=True):
+            known = group >= 0
+            row = first + group[known, None]
+            corrected[known] += self.shift_[row, bins[known], columns]
+            corrected[known] += self.scale_[row] * scores[known]
+            first += size
+        return softmax(corrected)
+
+    def _sizes(self) -> list[int]:
+        """Return the number of groups of each column, with that of missing values."""
+        return [len(known) + 1 for known in self.values_]
+
+    def _set_state(self, state: dict[str, Any]) -> None:
+        super()._set_state(state)
+        if len(self.scale_) != sum(self._sizes()):
+            wanted = f"{sum(self._sizes())} groups, as in values_"
+            refuse("scale_", wanted, len(self.scale_))
+
+    def _bins(self, logits: Floats) -> Ints:
+        """Return the bin of the probability of each class."""
+        pairs = zip(logits.T, self.bin_edges_, strict=True)
+        return np.column_stack([bin_index(column, edges) for column, edges in pairs])
+
+
+def _centred(logits: Floats) -> Floats:
+    return logits - logits.mean(axis=1, keepdims=True)

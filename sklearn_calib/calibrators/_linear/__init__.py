@@ -1,0 +1,1 @@
+"""Calibrators with linear maps of logits or log-probabilities."""

@@ -1,0 +1,1 @@
+"""One-vs-rest calibrators: a map for each class."""

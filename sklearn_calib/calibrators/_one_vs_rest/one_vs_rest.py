@@ -1,0 +1,173 @@
+"""One-vs-rest calibration: a map for the probability of each class."""
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, log_expit
+
+from sklearn_calib._numerics.class_scores import (
+    EXPONENTIAL,
+    GROUP_SIZE,
+    LOG_ODDS,
+    SOFTMAX,
+    ClassScores,
+    log_odds_from_proba,
+)
+from sklearn_calib._numerics.sample_blocks import Blocks
+from sklearn_calib._numerics.softmax import softmax
+from sklearn_calib._sklearn.training_data import warn_of_absent_classes
+from sklearn_calib._state.schema import (
+    FRACTION,
+    ListOf,
+    Number,
+    Numbers,
+    Spec,
+    Tuple,
+)
+from sklearn_calib._validation.probabilities import row_blocks
+from sklearn_calib._validation.types import Array, Floats
+from sklearn_calib.calibrators._base.block_calibrator import _BlockCalibrator
+from sklearn_calib.calibrators._base.calibrator import MIN_ROWS
+from sklearn_calib.calibrators._base.survey import RESOLUTION
+
+# Points of a map that is linear between them.
+CURVE = Tuple(Numbers("n + 1", increasing=True), Numbers("n + 1", range=FRACTION))
+
+
+class _OneVsRestCalibrator(_BlockCalibrator):
+    """Base class of one-vs-rest calibrators.
+
+    For two classes, the probability of the second class is calibrated. For more, each
+    class is calibrated against the rest, and the rows are then normalised. A subclass
+    must define two methods:
+
+    - `_fit_map(score, target, sample_weight)` returns the map of one class. The
+      arguments are arrays of shape (n_samples,).
+    - `_apply_map(map, score)` returns probabilities, or log-odds if
+      `_returns_log_odds`.
+
+    `_map` describes a map, for files.
+
+    Scores are log-odds, or probabilities if `_maps_probabilities`. Targets are 1
+    for samples of the class and 0 for others.
+
+    Attributes
+    ----------
+    maps_ : list
+        The fitted maps: one for two classes, otherwise one for each class.
+
+    class_prior_ : ndarray of shape (n_classes,)
+        Class frequencies, with one pseudo-count added to each class.
+
+    Notes
+    -----
+    Maps that are fitted to frequencies return 0 where the data of `fit` contain no
+    sample of the class. The log loss of a new sample of the class would then be
+    infinite. If `_returns_zero`, the probabilities are therefore mixed with
+    `class_prior_`, which has the weight of one additional sample.
+    """
+
+    _least_rows = MIN_ROWS
+    _maps_probabilities = False
+    _returns_log_odds = False
+    _returns_zero = False
+    _map: Spec
+
+    @property
+    def _state_schema(self) -> dict[str, Spec]:
+        return {
+            **super()._state_schema,
+            "class_prior_": Numbers("n_classes", range=FRACTION, total=1),
+            "_mixing": Number(FRACTION),
+            "maps_": ListOf(self._map, "n_maps"),
+        }
+
+    def _fit_blocks(self, data: Blocks) -> None:
+        self._fit_maps(data, self._class_scores)
+
+    def _fit_validated(self, data: Blocks) -> None:
+        # Logarithms of probabilities are computed only for the classes that are read.
+        scores = self._class_scores._replace(prepare=self._as_logits)
+        self._fit_maps(data.kept(), scores)
+
+    def _fit_maps(self, data: Blocks, scores: ClassScores) -> None:
+        """Fit the maps. The data are read once, and once for each group of classes."""
+        n_classes = len(data.sizes)
+        codes, weight, *summary = data.collect(
+            lambda each: (each.codes, each.weight, *scores.summarise_block(each.logits))
+        )
+        counts = np.bincount(codes, weight, n_classes)
+        self.class_prior_ = (counts + 1) / (counts.sum() + n_classes)
+        self._mixing = 1 / (counts.sum() + 1) if self._returns_zero else 0.0
+        warn_of_absent_classes(
+            self.classes_[counts == 0],
+            f"{type(self).__name__} will give these classes probabilities close to "
+            "zero",
+            ", or use a calibrator with one map for all classes, such as "
+            "TemperatureScaling",
+        )
+        self.maps_ = []
+        for group in row_blocks(n_classes, data.n_samples, at_least=GROUP_SIZE):
+            some = slice(1, 2) if n_classes == 2 else group
+            self.maps_ += [
+                self._fit_map(score, (codes == k).astype(np.float64), weight)
+                for k, score in enumerate(
+                    scores.of_classes(data, summary, some), some.start
+                )
+            ]
+
+    def _calibrate(self, logits: Floats) -> Floats:
+        scores = self._scores(logits)
+        pairs = zip(self.maps_, scores, strict=True)
+        columns = [self._apply_map(*pair) for pair in pairs]
+        if len(columns) == 1:
+            proba = self._both(columns[0])
+        elif self._returns_log_odds:
+            # All probabilities of a row may underflow, but not their logarithms.
+            proba = softmax(log_expit(np.column_stack(columns)))
+        else:
+            proba = np.column_stack(columns)
+            total = proba.sum(axis=1, keepdims=True)
+            # If all classes have probability zero, the prior is returned.
+            proba = np.where(total > 0, proba, self.class_prior_)
+            proba /= np.where(total > 0, total, 1.0)
+        proba += self._mixing * (self.class_prior_ - proba)
+        return proba.astype(logits.dtype, copy=False)
+
+    def _scores(self, logits: Floats) -> Floats:
+        """Return the scores of the classes that have a map, with a row for each."""
+        return self._class_scores.of_all(logits)[-len(self.maps_) :]
+
+    @property
+    def _class_scores(self) -> ClassScores:
+        """The scores as a function of the logits."""
+        if self._maps_probabilities:
+            return SOFTMAX if self.from_logits else EXPONENTIAL
+        if self.from_logits:
+            return LOG_ODDS
+        return log_odds_from_proba(self.zero_replacement_)
+
+    def _both(self, positive: Floats) -> Floats:
+        """Return the probabilities of both classes, given those of the second."""
+        if self._returns_log_odds:
+            return expit(np.column_stack([-positive, positive]))
+        # If 1 - positive is rounded to zero, its value is below the resolution.
+        return np.column_stack([np.maximum(1 - positive, RESOLUTION), positive])
+
+    @abstractmethod
+    def _fit_map(self, score: Floats, target: Array, sample_weight: Floats) -> Any:
+        """Return the fitted map of one class."""
+
+    @abstractmethod
+    def _apply_map(self, fitted: Any, score: Floats) -> Floats:
+        """Return the calibrated probabilities or log-odds of one class."""
+
+
+def probabilities(logits: Floats, from_logits: bool) -> Floats:
+    """Return probabilities in float64.
+
+    They are not normalised, as rounding errors would make equal probabilities differ.
+    """
+    logits = logits.astype(np.float64)
+    return softmax(logits) if from_logits else np.exp(logits)

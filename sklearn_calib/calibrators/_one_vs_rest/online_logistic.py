@@ -1,0 +1,71 @@
+"""One-vs-rest maps with `partial_fit`: logistic regression on features of a score."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+
+from sklearn_calib._numerics.sample_blocks import Block
+from sklearn_calib._validation.types import Floats
+from sklearn_calib.calibrators._base.online import Loss, logistic_loss
+from sklearn_calib.calibrators._base.online_calibrator import _OnlineCalibrator
+from sklearn_calib.calibrators._one_vs_rest.one_vs_rest import _OneVsRestCalibrator
+
+
+class _OnlineLogistic(_OnlineCalibrator, _OneVsRestCalibrator):
+    """Base class of one-vs-rest maps that are linear in their parameters.
+
+    The map of a class contains the coefficients of `_map_features`. They are `_basis`
+    times the parameters, of which the first `_n_nonnegative` must not be negative.
+    """
+
+    _identity_map: tuple[float, ...]
+
+    @property
+    def _basis(self) -> Floats:
+        return np.eye(len(self._identity_map))
+
+    @property
+    def _n_nonnegative(self) -> int:
+        return 0
+
+    @staticmethod
+    @abstractmethod
+    def _map_features(log_odds: Floats) -> Floats:
+        """Return the features of the map, (n_samples, n_coefficients)."""
+
+    def _apply_map(self, fitted: Any, log_odds: Floats) -> Floats:
+        return self._map_features(log_odds) @ fitted
+
+    @property
+    def _identity(self) -> Floats:
+        n_fits = 1 if len(self.classes_) == 2 else len(self.classes_)
+        return np.tile(self._parameters_of(np.array(self._identity_map)), (n_fits, 1))
+
+    def _online_losses(self, block: Block) -> list[Loss]:
+        n_fits, basis = len(self._identity), self._basis
+        scores = self._class_scores.of_all(block.logits)[-n_fits:]
+        first = len(self.classes_) - n_fits
+        return [
+            logistic_loss(
+                self._map_features(score) @ basis, block.codes == k, block.weight
+            )
+            for k, score in enumerate(scores, first)
+        ]
+
+    def _get_parameters(self) -> Floats:
+        return self._parameters_of(np.array(self.maps_))
+
+    def _parameters_of(self, maps: Floats) -> Floats:
+        """Return the parameters, each of which is one of the coefficients."""
+        return maps[..., self._basis.argmax(axis=0)]
+
+    def _set_parameters(self, parameters: Floats, block: Block) -> None:  # noqa: ARG002
+        self.maps_ = [*(parameters @ self._basis.T)]
+        counts = self._past["counts"]
+        self.class_prior_ = (counts + 1) / (counts.sum() + len(counts))
+
+    def _lowest(self, start: Floats) -> Floats:
+        return np.where(np.arange(len(start)) < self._n_nonnegative, 0.0, -np.inf)

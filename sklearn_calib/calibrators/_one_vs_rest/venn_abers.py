@@ -1,0 +1,214 @@
+"""Venn-Abers calibration: isotonic regression with both labels of the test sample."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_calib._numerics.binning import sums_by_value
+from sklearn_calib._state.schema import BELOW_ONE, UP_TO_ONE, Numbers, Tuple
+from sklearn_calib._validation.probabilities import row_blocks, warn_of_predicted_labels
+from sklearn_calib._validation.types import Array, Floats, Ints
+from sklearn_calib.calibrators._base.calibrator import MIN_ROWS
+from sklearn_calib.calibrators._one_vs_rest.one_vs_rest import _OneVsRestCalibrator
+
+# Scores are rounded to this number of decimals, as their last digits may depend on
+# the batch.
+DECIMALS = 10
+
+
+class VennAbers(_OneVsRestCalibrator):
+    r"""Venn-Abers calibration: isotonic regression, with the test sample as 0 and 1.
+
+    The test sample is added to the calibration data, once with the label 0 and once
+    with the label 1. Isotonic regression then gives two probabilities p0 and p1. The
+    one that belongs to the true label is perfectly calibrated, for any distribution and
+    any number of samples [1]_. `predict_proba` returns
+    :math:`p_1 / (1 - p_0 + p_1)`, which minimises the maximum regret for the log loss,
+    and `predict_interval` returns p0 and p1.
+
+    Parameters
+    ----------
+    from_logits : bool, default=False
+        Whether `X` contains logits. It is not inferred from the values.
+
+    Attributes
+    ----------
+    maps_ : list
+        For each class (for two classes, only for the second): the distinct log-odds of
+        the calibration data, and p0 and p1 of the intervals between them.
+
+    class_prior_ : ndarray of shape (n_classes,)
+        Class frequencies, with one pseudo-count added to each class.
+
+    classes_ : ndarray of shape (n_classes,)
+        Class label of each column.
+
+    n_features_in_ : int
+        Number of columns of X: `n_classes`, or 1.
+
+    n_errors_ : float
+        Number of misclassified samples in `fit`, see :class:`Calibrator`.
+
+    zero_replacement_ : float
+        Value substituted for zero probabilities before taking logarithms, see
+        :class:`Calibrator`. Defined only if `from_logits=False`.
+
+    preserves_argmax : bool
+        False: each class has its own map, so the predicted class may change.
+
+    See Also
+    --------
+    IsotonicCalibration : Isotonic regression without the test sample.
+
+    Notes
+    -----
+    This is the inductive predictor. For the cross-validated one, use
+    `CalibratedClassifier(estimator, VennAbers(), cv=5)`. It averages the probabilities
+    of the folds, while [1]_ uses geometric means of p1 and of 1 - p0.
+
+    `fit` computes p0 and p1 for all intervals between the distinct scores of the
+    calibration data, so predictions are fast. For more than two classes, the rows are
+    normalised.
+
+    References
+    ----------
+    .. [1] V. Vovk, I. Petej and V. Fedorova, "Large-Scale Probabilistic Predictors with
+       and without Guarantees of Validity", NeurIPS 2015.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_calib.calibrators import VennAbers
+    >>> from sklearn_calib.metrics import expected_calibration_error
+    >>> rng = np.random.default_rng(0)
+    >>> logits = rng.normal(size=(1000, 3))
+    >>> y = (logits + rng.gumbel(size=(1000, 3))).argmax(axis=1)
+    >>> calibrator = VennAbers(from_logits=True).fit(3 * logits, y)
+    >>> bool(expected_calibration_error(y, calibrator.predict_proba(3 * logits)) < 0.04)
+    True
+    >>> p0, p1 = calibrator.predict_interval([[3.0, 0.0, 0.0]])[0, 0]
+    >>> f"{p0:.2f} to {p1:.2f}"
+    '0.60 to 0.61'
+    """
+
+    _errors_needed = 100, 1
+    _accepts_margins = True
+    _map = Tuple(
+        Numbers("n", increasing=True),
+        Numbers("n + 1", range=BELOW_ONE),
+        Numbers("n + 1", range=UP_TO_ONE),
+    )
+
+    def __init__(self, *, from_logits: bool = False) -> None:
+        self.from_logits = from_logits
+
+    def _fit_map(self, log_odds: Floats, target: Array, sample_weight: Floats) -> Any:
+        score = _rounded(log_odds)
+        score, mass, positives = sums_by_value(score, target, sample_weight)
+        p1 = _with_one_more_positive(mass, positives)
+        # By symmetry, 1 - p0 is p1 for reversed scores and exchanged labels.
+        p0 = 1 - _with_one_more_positive(mass[::-1], (mass - positives)[::-1])[::-1]
+        return score, np.append(0.0, p0), np.append(p1, 1.0)
+
+    def _apply_map(self, fitted: Any, log_odds: Floats) -> Floats:
+        p0, p1 = _interval(fitted, log_odds)
+        return p1 / (1 - p0 + p1)
+
+    def predict_interval(self, X: ArrayLike) -> Floats:
+        """Return p0 and p1 of each class.
+
+        They are the calibrated probability of the class if the test sample is labelled
+        as another class (p0), and if it is labelled as this class (p1). A wide interval
+        means that few calibration samples have such a score. It is not a confidence
+        interval.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_classes), (n_samples,) or (n_samples, 1)
+            Predictions of the classifier, in the same form as in `fit`.
+
+        Returns
+        -------
+        interval : ndarray of shape (n_samples, n_classes, 2)
+            p0 and p1, where p0 is at most p1. For two classes, the interval of the
+            first class is 1 - p1 and 1 - p0 of the second, and `predict_proba` lies in
+            it. For more classes, each class is calibrated against the rest, so the
+            normalised probability of `predict_proba` may lie outside.
+        """
+        check_is_fitted(self)
+        given, X = X, self._check_input(X, reset=False)
+        warn_of_predicted_labels(given, "X")
+        interval = np.empty((*X.shape, 2), dtype=X.dtype)
+        for rows in row_blocks(len(X), X.shape[1], at_least=MIN_ROWS):
+            interval[rows] = self._intervals(self._as_logits(X[rows]))
+        return interval
+
+    def _intervals(self, logits: Floats) -> Floats:
+        """Return p0 and p1 of each class."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = self._scores(logits)
+        columns = [_interval(*pair) for pair in zip(self.maps_, scores, strict=True)]
+        if len(columns) == 1:
+            ((p0, p1),) = columns
+            columns = [(1 - p1, 1 - p0), (p0, p1)]
+        return np.transpose(columns, (2, 0, 1))
+
+
+def _interval(fitted: Any, log_odds: Floats) -> tuple[Floats, Floats]:
+    """Return p0 and p1 at the given log-odds."""
+    score, p0, p1 = fitted
+    place = _rounded(log_odds)
+    return (
+        p0[np.searchsorted(score, place, side="right")],
+        p1[np.searchsorted(score, place, side="left")],
+    )
+
+
+def _rounded(log_odds: Floats) -> Floats:
+    """Return rounded log-odds; values above 1e298 become infinite."""
+    with np.errstate(over="ignore"):
+        return np.round(log_odds, DECIMALS)
+
+
+def _with_one_more_positive(mass: Floats, positives: Floats) -> Floats:
+    """Return the isotonic value of each group if a sample with label 1 is added to it.
+
+    The isotonic value is the slope of the lower convex hull of the cumulative sums. The
+    added sample shifts the points to the right of the group. The slope at the group is
+    that of the common lower tangent of two hulls: of the points to the left, and of the
+    shifted points to the right.
+    """
+    x, y = np.append(0.0, mass.cumsum()), np.append(0.0, positives.cumsum())
+    before = _hull_neighbours(x, y)
+    behind = len(mass) - _hull_neighbours(-x[::-1], y[::-1])[::-1]
+    left, right = np.arange(len(mass)), np.arange(1, len(mass) + 1)
+    active = left.copy()
+    slope = np.empty(len(mass))
+    while active.size:
+        a, b = left[active], right[active]
+        slope[active] = m = (y[b] - y[a] + 1) / (x[b] - x[a] + 1)
+        further_a, further_b = before[a], behind[b]
+        move_a = (further_a < a) & (y[a] - y[further_a] > m * (x[a] - x[further_a]))
+        move_b = (further_b > b) & (y[further_b] - y[b] < m * (x[further_b] - x[b]))
+        left[active] = np.where(move_a, further_a, a)
+        right[active] = np.where(move_b, further_b, b)
+        active = active[move_a | move_b]
+    return slope
+
+
+def _hull_neighbours(x: Floats, y: Floats) -> Ints:
+    """Return the predecessor of each point on the lower hull of the points up to it."""
+    x, y = x.tolist(), y.tolist()
+    before = list(range(len(x)))
+    hull: list[int] = []
+    for point in range(len(x)):
+        while len(hull) > 1:
+            a, b = hull[-2:]
+            if (y[b] - y[a]) * (x[point] - x[b]) < (y[point] - y[b]) * (x[b] - x[a]):
+                break
+            hull.pop()
+        before[point] = hull[-1] if hull else point
+        hull.append(point)
+    return np.array(before)

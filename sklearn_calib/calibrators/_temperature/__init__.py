@@ -1,0 +1,1 @@
+"""Temperature scaling and its variants."""

@@ -1,0 +1,188 @@
+"""Temperature scaling: divide all logits by one number."""
+
+import warnings
+from numbers import Integral
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from sklearn_calib._numerics.binning import bin_index, check_n_bins, interior_edges
+from sklearn_calib._numerics.confidence import top_label
+from sklearn_calib._numerics.sample_blocks import Block, Blocks
+from sklearn_calib._numerics.softmax import softmax
+from sklearn_calib._solvers.temperature_fit import fit_temperature
+from sklearn_calib._state.schema import POSITIVE, Number
+from sklearn_calib._validation.probabilities import Interval, StrOptions
+from sklearn_calib._validation.types import Floats
+from sklearn_calib.calibrators._base.online import Loss, temperature_loss
+from sklearn_calib.calibrators._base.online_calibrator import _OnlineCalibrator
+
+# Grid on which papers search for the temperature with the lowest ECE.
+ECE_GRID = np.arange(1, 101) / 10
+
+# A call of `partial_fit` multiplies T by at most this factor, and 1 / T is not smaller.
+MAX_FACTOR = 100.0
+LEAST_INVERSE = 1e-100
+
+
+class TemperatureScaling(_OnlineCalibrator):
+    r"""Temperature scaling: divide the logits by a temperature fitted to held-out data.
+
+    The calibrated probabilities are softmax(z / T), where z are logits or
+    log-probabilities. T > 1 decreases the confidence, and T < 1 increases it; the order
+    of the classes does not change. It is the first method to try for a neural network
+    [1]_: about ten misclassified samples are sufficient to fit its single parameter.
+
+    Parameters
+    ----------
+    objective : {"nll", "ece"}, default="nll"
+        Objective that T minimises on the data of `fit`. "nll" is the negative
+        log-likelihood (log loss), minimised in full precision. "ece" is the top-label
+        expected calibration error, minimised on the grid 0.1, 0.2, ..., 10.0, as in
+        papers on training losses [2]_; for ties, the smallest T is chosen. The grid is
+        not adapted to the scale of the logits.
+
+    n_bins : int, default=15
+        Number of bins of equal width for `objective="ece"`.
+
+    from_logits : bool, default=False
+        Whether `X` contains logits. It is not inferred from the values.
+
+    Attributes
+    ----------
+    temperature_ : float
+        T, finite and positive.
+
+    classes_ : ndarray of shape (n_classes,)
+        Class label of each column.
+
+    n_features_in_ : int
+        Number of columns of X: `n_classes`, or 1.
+
+    n_errors_ : float
+        Number of misclassified samples in `fit`, or in all calls of `partial_fit`, see
+        :class:`Calibrator`.
+
+    zero_replacement_ : float
+        Value substituted for zero probabilities before taking logarithms, see
+        :class:`Calibrator`. Defined only if `from_logits=False`.
+
+    preserves_argmax : bool
+        True: the predicted class does not change, up to rounding.
+
+    See Also
+    --------
+    CalibratedClassifier : Combines a classifier and its calibrator.
+
+    Notes
+    -----
+    With "nll", T is proportional to the scale of the logits, so the probabilities do
+    not depend on this scale. The log loss on the data of `fit` does not exceed the log
+    loss before calibration.
+
+    The optimal T is 0 if the true class has the largest logit in every row. It is
+    infinite if, on average over the samples, the logit of the true class is not larger
+    than the mean logit of the row. T is then set to a bound, with a
+    `ConvergenceWarning`. Let g(T) be the average of :math:`\max_k z_k - \sum_k p_k z_k`
+    over the samples, where p is softmax(z / T). The bounds are the T for which g(T) is
+    1 / (n + 1) or n / (n + 1) times :math:`g(\infty)`, where n is the number of samples
+    or the sum of their weights.
+
+    :meth:`partial_fit` updates T with new samples. It needs `objective="nll"`.
+
+    References
+    ----------
+    .. [1] C. Guo, G. Pleiss, Y. Sun and K. Q. Weinberger, "On Calibration of Modern
+       Neural Networks", ICML 2017, equation 9.
+
+    .. [2] J. Mukhoti, V. Kulharia, A. Sanyal, S. Golodetz, P. H. S. Torr and P. K.
+       Dokania, "Calibrating Deep Neural Networks using Focal Loss", NeurIPS 2020,
+       section 5.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_calib import TemperatureScaling
+    >>> rng = np.random.default_rng(0)
+    >>> logits = 2 * rng.normal(size=(1000, 3))
+    >>> y = (logits + rng.gumbel(size=(1000, 3))).argmax(axis=1)
+    >>> overconfident = 3 * logits
+    >>> calibrator = TemperatureScaling(from_logits=True).fit(overconfident, y)
+    >>> round(calibrator.temperature_, 1)
+    3.0
+    >>> calibrator.predict_proba(overconfident[:2]).round(2)
+    array([[0.23, 0.13, 0.64],
+           [0.34, 0.09, 0.57]])
+    """
+
+    _errors_needed = 10, 0
+    preserves_argmax = True
+    _fitted = {"temperature_": Number(POSITIVE)}
+
+    _parameter_constraints = {
+        **_OnlineCalibrator._parameter_constraints,
+        "objective": [StrOptions({"ece", "nll"})],
+        "n_bins": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(
+        self, *, objective: str = "nll", n_bins: int = 15, from_logits: bool = False
+    ) -> None:
+        self.objective = objective
+        self.n_bins = n_bins
+        self.from_logits = from_logits
+
+    def _fit_blocks(self, data: Blocks) -> None:
+        if self.objective == "nll":
+            self.temperature_ = fit_temperature(data)
+        else:
+            check_n_bins(self.n_bins, data.n_samples)
+            self.temperature_ = _search_ece(data, self.n_bins)
+
+    def _calibrate(self, logits: Floats) -> Floats:
+        return softmax(logits / self.temperature_)
+
+    def _check_can_update(self) -> None:
+        if self.objective != "nll":
+            raise ValueError(
+                'objective must be "nll" for partial_fit, got '
+                f"{self.objective!r}. Call fit instead."
+            )
+
+    @property
+    def _identity(self) -> Floats:
+        return np.ones((1, 1))
+
+    def _online_losses(self, block: Block) -> list[Loss]:
+        return [temperature_loss(block)]
+
+    def _get_parameters(self) -> Floats:
+        return np.array([[1 / self.temperature_]])
+
+    def _set_parameters(self, parameters: Floats, block: Block) -> None:  # noqa: ARG002
+        self.temperature_ = float(1 / parameters[0, 0])
+
+    def _lowest(self, start: Floats) -> Floats:
+        # T must stay finite if the predictions are worse than random ones.
+        return np.maximum(start / MAX_FACTOR, LEAST_INVERSE)
+
+
+def _search_ece(data: Blocks, n_bins: int) -> float:
+    """Return the smallest temperature of the grid with the lowest ECE."""
+    edges = interior_edges(np.zeros(1), n_bins=n_bins, strategy="uniform")
+    gaps = np.zeros((len(ECE_GRID), n_bins))
+    for logits, codes, weight in data:
+        correct = top_label(logits)[1] == codes
+        for gap, temperature in zip(gaps, ECE_GRID, strict=True):
+            confidence = softmax(logits / temperature).max(axis=1)
+            index = bin_index(confidence, edges)
+            gap += np.bincount(index, weight * (confidence - correct), n_bins)
+    errors = np.abs(gaps).sum(axis=1)
+    best = float(ECE_GRID[np.argmin(errors)])
+    if best in (ECE_GRID[0], ECE_GRID[-1]):
+        warnings.warn(
+            f"The lowest ECE is at the end of the grid, T = {best:g}. Rescale the "
+            'logits, or use objective="nll".',
+            ConvergenceWarning,
+        )
+    return best

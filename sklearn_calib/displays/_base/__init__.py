@@ -1,0 +1,1 @@
+"""Axes, predictions and bands that displays share."""

@@ -1,0 +1,129 @@
+"""Confidence and consistency bands of reliability diagrams."""
+
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.stats import beta
+from sklearn.utils import check_random_state
+
+from sklearn_calib._validation.probabilities import Interval
+from sklearn_calib._validation.samples import BETWEEN_0_AND_1
+from sklearn_calib._validation.types import Array, Floats, Ints, Seed, Weights
+
+# Constraints of the parameters that all bands share, for `validate_params`.
+BANDS = {
+    "confidence_level": BETWEEN_0_AND_1,
+    "n_resamples": [Interval(Integral, 1, None, closed="left")],
+    "random_state": ["random_state"],
+}
+# Confidences in the same cell of a grid of this size are treated as equal in draws.
+N_CELLS = 2**12
+
+
+class Groups(NamedTuple):
+    """Sums over samples of the same bin and nearly the same confidence."""
+
+    bin: np.ndarray  # of ints
+    place: np.ndarray  # mean confidence
+    mass: np.ndarray  # sum of weights
+    n_correct: np.ndarray  # sum of the weights of correct predictions
+    n_samples: np.ndarray  # effective number of samples, an int of at least 1
+
+
+def group_samples(
+    confidence: Floats, correct: Array, weight: Weights, bins: Any = 0
+) -> Groups:
+    """Return the `Groups` of the samples; no group spans two `bins` (n_samples,)."""
+    weight = np.ones(len(correct)) if weight is None else weight
+    seen = weight > 0
+    cell = np.rint(confidence * N_CELLS).astype(np.intp)
+    key, group = np.unique((bins * (N_CELLS + 1) + cell)[seen], return_inverse=True)
+    summands = weight, weight * confidence, weight * correct
+    mass, place, n_correct = (np.bincount(group, each[seen]) for each in summands)
+    count = effective_counts(weight[seen], group, len(mass))
+    count = np.maximum(1, np.rint(count)).astype(np.intp)
+    # Rounding errors may exceed the bounds.
+    place, n_correct = np.minimum(place / mass, 1), np.minimum(n_correct, mass)
+    return Groups(key // (N_CELLS + 1), place, mass, n_correct, count)
+
+
+def draw_calibrated(groups: Groups, n_draws: int, random_state: Seed) -> Array:
+    """Draw outcomes from the confidences; return `n_correct` (n_draws, n_groups)."""
+    shape = n_draws, len(groups.place)
+    n_correct = check_random_state(random_state).binomial(
+        groups.n_samples, groups.place, shape
+    )
+    return n_correct * (groups.mass / groups.n_samples)
+
+
+def draw_bootstrap(
+    groups: Groups, n_draws: int, random_state: Seed
+) -> tuple[Array, Array]:
+    """Draw samples with replacement; return `mass`, `n_correct` (n_draws, n_groups)."""
+    accuracy = groups.n_correct / groups.mass
+    parts = np.concatenate(
+        [groups.n_samples * accuracy, groups.n_samples * (1 - accuracy)]
+    )
+    rng = check_random_state(random_state)
+    drawn = rng.multinomial(groups.n_samples.sum(), parts / parts.sum(), n_draws)
+    n_correct, n_wrong = np.split(drawn, 2, axis=1)
+    unit = groups.mass / groups.n_samples
+    return (n_correct + n_wrong) * unit, n_correct * unit
+
+
+def pointwise_band(draws: Floats, confidence_level: float) -> Floats:
+    """Return the quantile band (2, n_points) of draws (n_draws, n_points)."""
+    tail = (1 - confidence_level) / 2
+    # Much faster for many points, and equal without NaN.
+    quantile = np.nanquantile if np.isnan(draws).any() else np.quantile
+    low = quantile(draws, tail, axis=0, method="lower")
+    return np.array([low, quantile(draws, 1 - tail, axis=0, method="higher")])
+
+
+def effective_counts(weight: Floats, bins: Ints, n_bins: int) -> Floats:
+    """Return the effective number of samples in each bin, by Kish's formula."""
+    largest = np.zeros(n_bins)
+    np.maximum.at(largest, bins, weight)
+    # The squares of small weights would underflow, so the weights are scaled first.
+    scaled = weight / np.where(largest > 0, largest, 1)[bins]
+    square = np.bincount(bins, scaled**2, n_bins)
+    mass = np.bincount(bins, scaled, n_bins)
+    return np.divide(mass**2, square, out=np.zeros(n_bins), where=mass > 0)
+
+
+def clopper_pearson(accuracy: Floats, count: Floats, confidence_level: float) -> Floats:
+    """Return the exact Clopper-Pearson intervals (2, n_bins); nan in empty bins."""
+    tail = (1 - confidence_level) / 2
+    # A count that differs from 0 only by rounding errors is 0.
+    n_correct, n_wrong = np.round([accuracy * count, (1 - accuracy) * count], 9)
+    low = np.where(n_correct > 0, beta.ppf(tail, n_correct, n_wrong + 1), 0.0)
+    high = np.where(n_wrong > 0, beta.ppf(1 - tail, n_correct + 1, n_wrong), 1.0)
+    return np.where(count > 0, [low, high], np.nan)
+
+
+def bin_band(
+    interval: str | None,
+    accuracy: Floats,
+    samples: tuple[Floats, Array, Weights],
+    bins: Ints,
+    *,
+    confidence_level: float,
+    **draws: Any,
+) -> Floats | None:
+    """Return the band (2, n_bins) or None; `samples` are as in `group_samples`."""
+    if interval is None:
+        return None
+    n_bins, weight = len(accuracy), samples[2]
+    if interval == "clopper-pearson":
+        weight = np.ones(len(bins)) if weight is None else weight
+        count = effective_counts(weight, bins, n_bins)
+        return clopper_pearson(accuracy, count, confidence_level)
+    groups = group_samples(*samples, bins)
+    n_correct = draw_calibrated(groups, draws["n_resamples"], draws["random_state"])
+    filled, starts = np.unique(groups.bin, return_index=True)
+    band = np.full((2, n_bins), np.nan)
+    drawn = np.add.reduceat(n_correct, starts, axis=1)
+    mass = np.add.reduceat(groups.mass, starts)
+    band[:, filled] = pointwise_band(drawn / mass, confidence_level)
+    return band

@@ -1,0 +1,146 @@
+"""Predictions that displays show: from a fitted classifier, or as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sklearn_calib._validation.arrays import check_unmasked, shown
+from sklearn_calib._validation.probabilities import StrOptions
+from sklearn_calib._validation.samples import (
+    TARGETS,
+    check_evaluated,
+    classes_of,
+    confidence_and_correct,
+)
+from sklearn_calib._validation.types import Bools, Floats, Weights
+from sklearn_calib.displays._base.frame import Framed
+
+# Constraints for diagrams of a single probability, for `validate_params`.
+EVALUATED = {
+    **TARGETS,
+    "mode": [StrOptions({"confidence", "positive", "top_label"}), None],
+}
+
+
+class FromEstimator(Framed):
+    """Mixin that adds `from_estimator` to a display with `from_predictions`."""
+
+    from_predictions: ClassVar[Callable[..., Any]]
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: ArrayLike,
+        *,
+        name: str | None = None,
+        **options: Any,
+    ) -> Self:
+        """Draw the display of a fitted classifier.
+
+        Parameters
+        ----------
+        estimator : classifier
+            A fitted classifier with `predict_proba`.
+
+        X : array-like of shape (n_samples, n_features)
+            Data that the classifier was not trained on.
+
+        y : array-like of shape (n_samples,)
+            True labels.
+
+        name : str, default=None
+            Name in the legend. By default, the class name of the classifier.
+
+        **options
+            Further arguments of :meth:`from_predictions`, such as `sample_weight` and
+            `ax`. `labels` must not be passed, because it is `estimator.classes_`.
+
+        Returns
+        -------
+        display : object
+            The drawn display.
+
+        Raises
+        ------
+        TypeError
+            If the estimator has no `predict_proba`, or `labels` is passed.
+        """
+        if "labels" in options:
+            raise TypeError(
+                "labels must not be passed to from_estimator, which uses "
+                f"estimator.classes_, got {options['labels']!r:.80}. Leave it out, or "
+                "use from_predictions."
+            )
+        if not hasattr(estimator, "predict_proba"):
+            raise TypeError(
+                "estimator must be a classifier with predict_proba, got "
+                f"{shown(estimator)}. To use decision_function, wrap it in "
+                'CalibratedClassifier(response_method="decision_function").'
+            )
+        check_unmasked(X, "X")
+        return cls.from_predictions(
+            y,
+            estimator.predict_proba(X),
+            labels=estimator.classes_,
+            name=type(estimator).__name__ if name is None else name,
+            **cls._options_of(estimator, X, options),
+        )
+
+    @classmethod
+    def _options_of(
+        cls, _estimator: Any, _X: Any, options: dict[str, Any], /
+    ) -> dict[str, Any]:
+        """Return the options, with those that follow from the estimator."""
+        return options
+
+
+def evaluate(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    mode: str | None,
+    pos_label: Any,
+    labels: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+    of_two: str = "top_label",
+) -> tuple[str, Any, tuple[Floats, Bools, Weights]]:
+    """Return the mode, the positive class, and confidences, correctness and weights.
+
+    With `mode="positive"`, confidences are the probabilities of the positive class, and
+    a sample counts as correct if it is of that class. In other modes, the class is
+    None. With `mode="confidence"`, the arguments already are correctness and
+    confidences, of the mode "top_label". If the mode is None, it is `of_two` for two
+    columns.
+    """
+    if mode == "confidence":
+        _check_confidences(y_proba, pos_label=pos_label, labels=labels)
+        labels = [False, True]
+        evaluated = evaluate(y_true, y_proba, "positive", None, labels, sample_weight)
+        return "top_label", None, evaluated[-1]
+    proba, codes, weight, mode = check_evaluated(
+        y_true, y_proba, labels, sample_weight, mode, pos_label, of_two=of_two
+    )
+    if mode == "positive" and pos_label is None:
+        pos_label = classes_of(y_true, labels)[1]
+    return mode, pos_label, (*confidence_and_correct(proba, codes, mode), weight)
+
+
+def _check_confidences(confidence: ArrayLike, **labels: Any) -> None:
+    """Raise ValueError unless there are confidences, and no labels of classes."""
+    for name, value in labels.items():
+        if value is not None:
+            raise ValueError(
+                f"{name} must be None with mode='confidence', got {shown(value)}. Pass "
+                "whether each prediction is correct as y_true."
+            )
+    if np.ndim(confidence) != 1:
+        raise ValueError(
+            "y_proba must be a 1-d array of confidences with mode='confidence', got "
+            f"{np.ndim(confidence)} dimensions. Use mode='top_label' for the "
+            "probabilities of all classes."
+        )

@@ -1,0 +1,1 @@
+"""Curves of decisions, coverage and monitoring."""

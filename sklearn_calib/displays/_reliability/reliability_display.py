@@ -1,0 +1,355 @@
+"""Reliability diagram with a histogram of confidences below it."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sklearn_calib._numerics.binning import bin_index, bin_sums, gap_norm
+from sklearn_calib._validation.probabilities import StrOptions, validate_params
+from sklearn_calib._validation.samples import BINS, resolve_n_bins
+from sklearn_calib._validation.types import Array, Floats, Options, Seed
+from sklearn_calib.displays._base.bands import BANDS, bin_band
+from sklearn_calib.displays._base.from_predictions import EVALUATED, evaluate
+from sklearn_calib.displays._reliability.diagram import (
+    BAR,
+    ERROR_BAR,
+    ReliabilityDiagram,
+    draw_rods,
+)
+from sklearn_calib.displays._reliability.reliability_history import FromHistory
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+INTERVALS = {"clopper-pearson", "consistency"}
+# More bars would be too narrow to see, and take seconds to draw.
+MOST_BINS = 1000
+GAP_COLOR = "#D55E00"
+
+
+@dataclass(eq=False, repr=False)
+class ReliabilityDisplay(FromHistory, ReliabilityDiagram):
+    """Reliability diagram: accuracy against confidence in bins.
+
+    The samples are binned by their confidence, the probability of the predicted class.
+    For each bin, the diagram shows the accuracy as a bar, with an interval, and the gap
+    between accuracy and mean confidence. The gap lies above the top of the bar where
+    the classifier is overconfident, and below it where it is underconfident. A
+    calibrated classifier follows the diagonal up to sampling noise.
+
+    The histogram below the diagram shows the number of samples in bins of equal width.
+    It marks the accuracy and the mean confidence over all samples.
+
+    Use :meth:`from_estimator` or :meth:`from_predictions` to create one, and
+    :meth:`from_history` to draw several epochs of training. A single display is drawn
+    as bars with gaps. Displays that share axes are drawn as lines.
+
+    Parameters
+    ----------
+    bin_edges : ndarray of shape (n_bins + 1,)
+        Edges of the bins, in [0, 1].
+
+    counts : ndarray of shape (n_bins,)
+        Number of samples, or sum of their weights, in each bin. Empty bins are not
+        drawn.
+
+    prob_true : ndarray of shape (n_bins,)
+        Accuracy in each bin; for `mode="positive"`, the fraction of positives.
+
+    prob_pred : ndarray of shape (n_bins,)
+        Mean confidence in each bin; for `mode="positive"`, the mean predicted
+        probability.
+
+    histogram : ndarray of shape (n_bins,) or None
+        Number of samples, or sum of their weights, in bins of equal width. If None, no
+        histogram is drawn.
+
+    name : str, default=None
+        Name of the classifier, shown in the legend.
+
+    mode : {"top_label", "positive"}, default="top_label"
+        Which probability is shown, as in :meth:`from_predictions`. It sets the axis
+        labels.
+
+    pos_label : label, default=None
+        Label of the positive class, which the axis labels name, or the legend if there
+        are curves of other classes on the axes. None for "top_label".
+
+    band : ndarray of shape (2, n_bins) or None, default=None
+        Lower and upper end of the interval of each bin; nan in empty bins.
+
+    interval : {"clopper-pearson", "consistency"} or None, default=None
+        Kind of interval, as in :meth:`from_predictions`.
+
+    confidence_level : float, default=0.95
+        Confidence level of the band, shown in the legend.
+
+    ece : float
+        Expected calibration error (ECE), shown in the legend.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Axes with the reliability diagram.
+
+    histogram_ax_ : matplotlib Axes or None
+        Axes with the histogram of confidences.
+
+    figure_ : matplotlib Figure
+        Figure that contains both.
+
+    bars_ : matplotlib BarContainer
+        Accuracy in each bin; hidden if several classifiers share the axes.
+
+    gaps_ : matplotlib BarContainer
+        Gap between accuracy and mean confidence in each bin; hidden if several
+        classifiers share the axes.
+
+    line_ : matplotlib Line2D
+        Accuracy against mean confidence; hidden if there is only one classifier.
+
+    band_ : matplotlib LineCollection or None
+        Interval of each bin, a vertical line at its mean confidence.
+
+    See Also
+    --------
+    ClasswiseReliabilityDisplay : Reliability diagrams of the probability of each class.
+    GroupReliabilityDisplay : Reliability diagram of each group of samples.
+    CorpReliabilityDisplay : Reliability diagram by isotonic regression, without bins.
+    SmoothReliabilityDisplay : Reliability diagram by kernel smoothing, without bins.
+    sklearn_calib.metrics.expected_calibration_error : The error in the legend.
+    sklearn.calibration.CalibrationDisplay : Calibration curve of a binary classifier.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from sklearn_calib.displays import ReliabilityDisplay
+    >>> X, y = load_digits(return_X_y=True)
+    >>> classifier = GaussianNB().fit(X[:900], y[:900])
+    >>> display = ReliabilityDisplay.from_estimator(classifier, X[900:], y[900:])
+    >>> display.ax_.get_ylabel()
+    'Accuracy'
+    """
+
+    bin_edges: np.ndarray
+    counts: np.ndarray
+    prob_true: np.ndarray
+    prob_pred: np.ndarray
+    _: KW_ONLY
+    ece: float
+
+    _scores = (("ECE", "ece"),)
+
+    @classmethod
+    @validate_params(
+        {**EVALUATED, **BINS, **BANDS, "interval": [StrOptions(INTERVALS), None]},
+        prefer_skip_nested_validation=True,
+    )
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        y_proba: ArrayLike,
+        *,
+        n_bins: int | str = 15,
+        strategy: str = "uniform",
+        interval: str | None = "clopper-pearson",
+        confidence_level: float = 0.95,
+        n_resamples: int = 1000,
+        random_state: Seed = None,
+        mode: str | None = None,
+        pos_label: Any = None,
+        labels: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **plot_options: Any,
+    ) -> Self:
+        r"""Draw the reliability diagram of predicted probabilities.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n_samples,)
+            True labels, of any type.
+
+        y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
+            Predicted probabilities. A 1-d array contains those of the positive class,
+            which is the second of the two labels.
+
+        n_bins : int or "cube_root", default=15
+            Number of bins, at most 1000; "cube_root" uses the cube root of the number
+            of samples, rounded up. Empty bins are not drawn.
+
+        strategy : {"uniform", "quantile"}, default="uniform"
+            Binning strategy: bins of equal width, or bins with equal numbers of samples
+            as far as ties allow.
+
+        interval : {"clopper-pearson", "consistency"} or None, default="clopper-pearson"
+            Interval to show for each bin. "clopper-pearson" is the exact confidence
+            interval of the accuracy [1]_. "consistency" is the interval, around the
+            diagonal, in which the accuracy of a calibrated classifier would lie [2]_.
+
+        confidence_level : float, default=0.95
+            Confidence level of the interval of each bin, in (0, 1).
+
+        n_resamples : int, default=1000
+            Number of random draws. Only used with `interval="consistency"`.
+
+        random_state : int, RandomState instance or None, default=None
+            Controls the random draws. Pass an int for reproducible results.
+
+        mode : {"top_label", "positive", "confidence"}, default=None
+            Which probability to show: that of the predicted class, or that of the
+            positive class of a binary problem. By default, the predicted class for a
+            2-d array and the positive class for a 1-d array. With "confidence",
+            `y_proba` contains the confidence of each prediction, and `y_true` whether
+            it is correct.
+
+        pos_label : label, default=None
+            Label of the positive class of a binary problem. It sets the mode to
+            "positive"; a 1-d array contains the probabilities of this class. By
+            default, the second label.
+
+        labels : array-like of shape (n_classes,), default=None
+            Class label of each column, such as `estimator.classes_`. By default, the
+            sorted distinct values of `y_true`, which must then contain every class.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Sample weights. The histogram shows their sums. The intervals are computed
+            from the effective number of samples, see Notes.
+
+        name : str, default=None
+            Name in the legend. By default, the legend shows only the error.
+
+        ax : matplotlib Axes, default=None
+            Axes to draw on; by default, those of a new figure. On the axes of an
+            earlier display, both classifiers are shown as lines.
+
+        **plot_options
+            Further arguments of :meth:`plot`: `color`, `histogram`.
+
+        Returns
+        -------
+        display : ReliabilityDisplay
+            The drawn display.
+
+        Raises
+        ------
+        ValueError
+            If the labels do not match the columns, `y_proba` does not contain
+            probabilities, or `pos_label` is not one of two labels.
+
+        Notes
+        -----
+        With sample weights, the intervals are computed from the effective number of
+        samples in each bin, :math:`(\sum_i w_i)^2 / \sum_i w_i^2`. Equal weights do not
+        change the intervals, and a weight of 2 does not count as two independent
+        samples.
+
+        For "consistency", the confidences are fixed, and outcomes are drawn from them.
+        The confidence level holds for each bin separately: about one in twenty
+        bins of a calibrated classifier lies outside its 95 % interval, or fewer where
+        bins have few samples.
+
+        References
+        ----------
+        .. [1] C. J. Clopper and E. S. Pearson, "The Use of Confidence or Fiducial
+           Limits Illustrated in the Case of the Binomial", Biometrika 26, 1934.
+
+        .. [2] J. Bröcker and L. A. Smith, "Increasing the Reliability of Reliability
+           Diagrams", Weather and Forecasting 22, 2007.
+
+        Examples
+        --------
+        >>> from sklearn_calib.displays import ReliabilityDisplay
+        >>> display = ReliabilityDisplay.from_predictions(
+        ...     [0, 1, 1, 1], [0.2, 0.4, 0.6, 0.9], n_bins=2, name="a guess"
+        ... )
+        >>> display.line_.get_label()
+        'a guess (ECE 0.225)'
+        """
+        mode, pos_label, evaluated = evaluate(
+            y_true, y_proba, mode, pos_label, labels, sample_weight
+        )
+        confidence, correct, weight = evaluated
+        n_bins = resolve_n_bins(n_bins, len(correct), weight)
+        if n_bins > MOST_BINS:
+            raise ValueError(
+                f"n_bins must be at most {MOST_BINS} for a diagram, which draws each "
+                f"bin, got {n_bins}. Use fewer bins, or SmoothReliabilityDisplay."
+            )
+        options: Options = {"n_bins": n_bins, "sample_weight": weight}
+        sums = bin_sums(confidence, correct, strategy=strategy, **options)
+        filled = np.where(sums.weight > 0, sums.weight, np.nan)
+        band = bin_band(
+            interval,
+            sums.correct / filled,
+            evaluated,
+            bin_index(confidence, sums.edges[1:-1]),
+            confidence_level=confidence_level,
+            n_resamples=n_resamples,
+            random_state=random_state,
+        )
+        display = cls(
+            bin_edges=sums.edges,
+            counts=sums.weight,
+            prob_true=sums.correct / filled,
+            prob_pred=sums.confidence / filled,
+            histogram=bin_sums(
+                confidence, correct, strategy="uniform", **options
+            ).weight,
+            ece=float(gap_norm(sums.weight, sums.confidence - sums.correct, "l1")),
+            name=name,
+            mode=mode,
+            pos_label=pos_label,
+            band=band,
+            interval=interval,
+            confidence_level=confidence_level,
+        )
+        return display.plot(ax, **plot_options)
+
+    def _draw(self, color: Any, **style: Any) -> None:
+        """Draw the bins with samples, as bars with gaps and as a line."""
+        ax, filled = self.ax_, self.counts > 0
+        left, right = self.bin_edges[:-1][filled], self.bin_edges[1:][filled]
+        prob_true, prob_pred = self.prob_true[filled], self.prob_pred[filled]
+        bins = {"x": left, "width": right - left, "align": "edge"}
+        self.bars_ = ax.bar(
+            height=prob_true, color=color, alpha=0.75, edgecolor="white", **bins
+        )
+        self.gaps_ = ax.bar(
+            height=prob_pred - prob_true,
+            bottom=prob_true,
+            facecolor="none",
+            edgecolor=GAP_COLOR,
+            hatch="////",
+            **bins,
+        )
+        for patch in [*self.bars_, *self.gaps_]:
+            patch.set_gid(BAR)
+        (self.line_,) = ax.plot(prob_pred, prob_true, color=color, **style)
+        if self.band is not None:
+            draw = draw_rods if self.interval == "consistency" else _draw_whiskers
+            self.band_ = draw(ax, prob_pred, self.band[:, filled], color)
+
+    def _columns(self) -> dict[str, Array]:
+        """Return the bins and what is drawn in each."""
+        bins = {"bin_low": self.bin_edges[:-1], "bin_high": self.bin_edges[1:]}
+        return bins | super()._columns()
+
+    def _handles(self) -> list[Any]:
+        """Return the bars, instead of the hidden line, and the gaps."""
+        return [(self.bars_, self.line_.get_label()), (self.gaps_, "Gap")]
+
+
+def _draw_whiskers(ax: Any, places: Floats, ends: Floats, color: Any) -> Any:
+    """Draw thin vertical lines, darker than the bars behind them."""
+    from matplotlib.colors import to_rgb
+
+    dark = 0.5 * np.array(to_rgb(color))
+    style = {"linewidths": 1.2, "zorder": 1.9, "clip_on": False, "gid": ERROR_BAR}
+    return ax.vlines(places, *ends, colors=[dark], **style)

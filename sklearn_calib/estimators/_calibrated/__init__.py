@@ -1,0 +1,1 @@
+"""A classifier with a calibrator."""

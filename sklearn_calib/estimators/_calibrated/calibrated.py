@@ -1,0 +1,404 @@
+"""`CalibratedClassifier`: a classifier and its calibrator in one estimator."""
+
+import copy
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_calib._sklearn.response import find_response
+from sklearn_calib._sklearn.rollback import restores
+from sklearn_calib._sklearn.training_data import (
+    MatrixLike,
+    check_training_data,
+    copy_features,
+)
+from sklearn_calib._validation.dask_arrays import maps_blocks
+from sklearn_calib._validation.groups import group_frame
+from sklearn_calib._validation.probabilities import (
+    HasMethods,
+    StrOptions,
+    check_sample_weight,
+)
+from sklearn_calib._validation.types import Array, Floats
+from sklearn_calib.calibrators import Calibrator, GroupCalibrator
+from sklearn_calib.estimators._calibrated.calibrated_pair import CalibratedPair
+from sklearn_calib.estimators._calibrated.fold_calibrators import (
+    accepts_margins,
+    check_calibrator,
+    fit_calibrators,
+    make_calibrator,
+)
+from sklearn_calib.estimators._calibrated.group_routing import (
+    GroupRoutingMixin,
+    find_groups,
+)
+from sklearn_calib.estimators._calibrated.intervals import IntervalMixin
+from sklearn_calib.estimators._calibrated.saved_ensemble import SavableEnsemble
+from sklearn_calib.estimators._out_of_fold import (
+    MemoryLike,
+    SplitterLike,
+    check_held_out_as,
+    fit_and_predict_cached,
+    make_splits,
+)
+
+
+class CalibratedClassifier(GroupRoutingMixin, IntervalMixin, SavableEnsemble):
+    """Calibrate the probabilities of any classifier with a post-hoc calibrator.
+
+    For each fold of a cross-validation, the classifier is trained on the training part,
+    and the calibrator is fitted to its predictions for the :term:`held-out data`. In
+    scikit-learn's `CalibratedClassifierCV`, the calibrator is named by a string. Here
+    it is an object, so a search can compare calibrators and tune their parameters,
+    `calibrator__...`.
+
+    Parameters
+    ----------
+    estimator : estimator
+        The classifier, with `predict_proba` or a decision function. Pass a fitted
+        classifier as `FrozenEstimator(estimator)`; then all data given to `fit` are
+        used for calibration, and must not contain its training data. A decision
+        threshold is set outside, see Notes.
+
+    calibrator : Calibrator, GroupCalibrator, PerLabelCalibrator, classifier or "auto",\
+            default=None
+        The :term:`post-hoc calibration <Post-hoc calibration>` method, cloned for each
+        fold. Its parameter `from_logits` is set automatically. "auto" is an
+        :class:`AutoCalibrator`, or one for each label of a multilabel problem, and
+        needs probabilities or logits, not margins. Any other classifier is fitted with
+        the logits as features. None leaves the probabilities unchanged. Other
+        calibrators of multilabel problems must be a `PerLabelCalibrator`.
+
+    cv : int, cross-validation generator or iterable, default=5
+        Splitting strategy; an int is the number of stratified folds.
+
+    ensemble : bool or "auto", default="auto"
+        With True, the calibrated probabilities of the classifiers of all folds are
+        averaged. With False, the classifier is retrained on all data, and one
+        calibrator is fitted to the pooled held-out predictions of all folds. "auto" is
+        True, except for a `FrozenEstimator` and for `calibrator=None`, which then
+        trains the classifier once.
+
+    response_method : {"auto", "decision_function", "predict_proba"}, default="auto"
+        Input of the calibrator: logits from `decision_function`, or probabilities from
+        `predict_proba`. "auto" means logits if the decision function is known to return
+        them: the classifier has a true attribute `decision_function_is_logits`, like
+        :class:`NeuralClassifier`, or is scikit-learn's LogisticRegression (not
+        one-vs-rest), LogisticRegressionCV, LinearDiscriminantAnalysis,
+        QuadraticDiscriminantAnalysis or HistGradientBoostingClassifier. Margins, such
+        as those of a support vector machine, are not logits. "auto" uses them if the
+        classifier has no `predict_proba` and the calibrator does not depend on their
+        origin and unit, such as `IsotonicCalibration` and `PlattScaling`.
+
+    memory : str, path or joblib.Memory, default=None
+        Cache for the classifiers and their predictions, so that a search over
+        calibrators and their parameters trains each classifier once. Unless
+        `ensemble=True`, `calibrator=None` needs one more training, on all data. Splits
+        that differ between calls, as with a shuffled `cv` without a `random_state`, are
+        not found in the cache.
+
+    held_out_as : str or tuple of two str, default=None
+        Arguments of the classifier's `fit` that receive the held-out part of each fold,
+        for early stopping: "eval_set" for `eval_set=[(X_test, y_test)]` of LightGBM,
+        XGBoost and CatBoost, or ("X_val", "y_val") for two arguments, as in
+        HistGradientBoostingClassifier. Needs `ensemble=True`.
+
+    groups : str, int or list of these, default=None
+        Columns of X with the groups of a calibrator such as
+        :class:`PerGroupCalibrator`, by name or index. The classifier gets them too, but
+        a pipeline may drop them. With None, they are passed to `fit`, `predict_proba`,
+        `predict` and `score`. Scorers such as "neg_log_loss" do not pass them, so
+        cross-validation with `scoring` needs columns.
+
+    n_jobs : int, default=None
+        Number of classifiers to train in parallel, as in scikit-learn: None means 1,
+        and -1 means all processors.
+
+    verbose : int, default=0
+        Level of the progress messages of :class:`joblib.Parallel`.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,) or list of ndarray
+        The labels, sorted. For multilabel problems, the classes of each label,
+        `array([0, 1])`.
+
+    calibrated_classifiers_ : list
+        Pairs with the attributes `estimator` (fitted) and `calibrator` (fitted, or
+        None): one for each fold with `ensemble=True`, otherwise one. Coefficients and
+        feature importances are those of `estimator`.
+
+    n_features_in_ : int
+        Number of features. Defined only if the classifier has it.
+
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the features. Defined only if the classifier has them.
+
+    See Also
+    --------
+    TemperatureScaling : Calibrator with one parameter, the first to try.
+
+    Notes
+    -----
+    A decision threshold belongs outside, where it applies to the calibrated
+    probabilities: `TunedThresholdClassifierCV(CalibratedClassifier(...))`. A threshold
+    inside raises an error, because it would have no effect.
+
+    If a class is absent from the training part of a fold, the classifier of the fold
+    gives it the smallest positive probability of each row, before calibration, and
+    `fit` warns.
+
+    A calibrator warns if the samples that it is fitted to contain few errors of the
+    classifier, see :class:`~sklearn_calib.calibrators.Calibrator`. The errors of all
+    folds are added up, because averaging the calibrators of the folds is about as good
+    as one calibrator fitted to all folds.
+
+    References
+    ----------
+    .. [1] A. Niculescu-Mizil and R. Caruana, "Predicting Good Probabilities With
+       Supervised Learning", ICML 2005, section 4.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.model_selection import train_test_split
+    >>> from sklearn.naive_bayes import BernoulliNB
+    >>> from sklearn_calib import CalibratedClassifier, TemperatureScaling
+    >>> from sklearn_calib.metrics import expected_calibration_error
+    >>> X, y = load_digits(return_X_y=True)
+    >>> X, X_test, y, y_test = train_test_split(X > 8, y, random_state=0)
+    >>> for calibrator in [None, TemperatureScaling()]:
+    ...     classifier = CalibratedClassifier(BernoulliNB(), calibrator).fit(X, y)
+    ...     y_proba = classifier.predict_proba(X_test)
+    ...     print(round(expected_calibration_error(y_test, y_proba), 2))
+    0.06
+    0.03
+    """
+
+    _weighted_part = "calibrator"
+    _threshold_hint = (
+        "Put it outside, where it applies to the calibrated probabilities, such as "
+        "TunedThresholdClassifierCV(CalibratedClassifier(classifier, calibrator)); if "
+        "it is fitted, CalibratedClassifier(FrozenEstimator(fitted.estimator_), ...)."
+    )
+    _parameter_constraints = {
+        "estimator": [HasMethods(["fit"])],
+        "cv": ["cv_object"],
+        "ensemble": ["boolean", StrOptions({"auto"})],
+        "response_method": [StrOptions({"auto", "decision_function", "predict_proba"})],
+        "held_out_as": [str, tuple, None],
+        "groups": [str, Integral, list, tuple, None],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        estimator: BaseEstimator,
+        calibrator: Calibrator | GroupCalibrator | ClassifierMixin | str | None = None,
+        *,
+        cv: SplitterLike = 5,
+        ensemble: bool | str = "auto",
+        response_method: str = "auto",
+        memory: MemoryLike = None,
+        held_out_as: str | tuple[str, str] | None = None,
+        groups: str | int | list[str | int] | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.calibrator = calibrator
+        self.cv = cv
+        self.ensemble = ensemble
+        self.response_method = response_method
+        self.memory = memory
+        self.held_out_as = held_out_as
+        self.groups = groups
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @restores()
+    def fit(
+        self,
+        X: MatrixLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        **fit_params: Any,
+    ) -> Self:
+        """Train the classifier and calibrate it.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training data in the form that the classifier accepts. For a
+            `FrozenEstimator`, calibration data.
+
+        y : array-like of shape (n_samples,) or (n_samples, n_labels)
+            Labels of any type, of at least two classes. For multilabel problems, an
+            indicator matrix of zeros and ones.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights, for the classifier and for the calibrator.
+
+        **fit_params : dict
+            Passed to `fit` of the classifier. Values of length n_samples are split
+            like X. With metadata routing enabled, also passed to the splitter. `groups`
+            of shape (n_samples,) or (n_samples, n_group_columns) is passed to a
+            calibrator of groups instead, if the parameter `groups` is None.
+
+        Returns
+        -------
+        self : CalibratedClassifier
+            The fitted classifier.
+
+        Raises
+        ------
+        TypeError
+            If `calibrator` is neither None, "auto", nor an instance of a classifier or
+            calibrator.
+
+        ValueError
+            If the training part of a fold contains only one class, the classifier
+            returns neither probabilities nor logits, or has a decision threshold.
+        """
+        self._validate_params()
+        X, y, self.classes_ = check_training_data(
+            X, y, self.estimator, allow_multilabel=True
+        )
+        is_multilabel = isinstance(self.classes_, list)
+        calibrator = make_calibrator(self.calibrator, is_multilabel)
+        check_calibrator(calibrator, is_multilabel)
+        sample_weight = check_sample_weight(sample_weight, y)
+        passed, fit_params = self._find_groups("fit", fit_params)
+        groups = find_groups(calibrator, self.groups, X, passed)
+        if groups is not None and self.groups is None:
+            groups = group_frame(groups, len(y))
+        fit_params, split_params = self._route(sample_weight, fit_params)
+        splits, refit = self._plan(X, y, split_params)
+        takes_margins = accepts_margins(calibrator)
+        classifiers, scores, response = fit_and_predict_cached(
+            self.memory,
+            self.estimator,
+            X,
+            y,
+            splits,
+            refit,
+            fit_params,
+            self.response_method,
+            self.classes_,
+            takes_margins=takes_margins,
+            held_out_as=self.held_out_as,
+            n_jobs=self.n_jobs,
+            verbose=self.verbose,
+        )
+        for classifier in classifiers:
+            self._refuse_threshold(classifier)  # that a search has chosen
+        # The cache may contain margins, which another calibrator has accepted.
+        find_response(classifiers[0], self.response_method, takes_margins=takes_margins)
+        from_logits = response != "probabilities"
+        tests = [test for _, test in splits]
+        if refit and splits:
+            scores, tests = [np.concatenate(scores)], [np.concatenate(tests)]
+        if calibrator is None:
+            calibrators = [None] * len(classifiers)
+        else:
+            data = y, sample_weight, self.classes_, groups
+            calibrators = fit_calibrators(calibrator, response, scores, tests, *data)
+        self.calibrated_classifiers_ = [
+            CalibratedPair(classifier, calibrator, from_logits, self.classes_)
+            for classifier, calibrator in zip(classifiers, calibrators, strict=True)
+        ]
+        self._fitted_groups = self.groups
+        copy_features(classifiers[0], self)
+        return self
+
+    def _plan(self, X: Any, y: Any, split_params: Any) -> tuple[list[Any], bool]:
+        """Return the splits, and whether to train on all data afterwards."""
+        is_frozen = isinstance(self.estimator, FrozenEstimator)
+        is_plain = self.calibrator is None
+        ensemble = self.ensemble
+        if ensemble == "auto":
+            ensemble = not (is_frozen or is_plain)
+        if self.held_out_as is not None:
+            check_held_out_as(self.held_out_as, ensemble and not is_frozen)
+        if not ensemble and is_plain:
+            return [], True
+        if not ensemble and is_frozen:
+            return [(slice(None), slice(None))], False
+        needed = [] if is_frozen or y.ndim == 2 else self.classes_
+        return make_splits(self.cv, X, y, needed, **split_params), not ensemble
+
+    def uncalibrated(self) -> Self:
+        """Return a fitted copy without calibrators, for comparison.
+
+        Returns
+        -------
+        classifier : CalibratedClassifier
+            Its probabilities are the mean of `predict_proba` of the classifiers, which
+            are not trained again.
+
+        Raises
+        ------
+        ValueError
+            If the classifier returns margins, which are not probabilities.
+        """
+        check_is_fitted(self)
+        pairs = self.calibrated_classifiers_
+        find_response(pairs[0].estimator, self.response_method)  # refuses margins
+        plain = copy.copy(self).set_params(calibrator=None, groups=None)
+        plain.calibrated_classifiers_ = [pair.uncalibrated() for pair in pairs]
+        return plain
+
+    @maps_blocks()
+    def predict_proba(self, X: MatrixLike, **params: Any) -> Floats:
+        """Predict calibrated probabilities, averaged over the ensemble.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Data in the form that the classifier accepts.
+
+        **params : dict
+            `groups` of the samples, if they were passed to `fit`.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_samples, n_classes) or (n_samples, n_labels)
+            Rows sum to one, and columns are in the order of `classes_`. For multilabel
+            problems, the probability of each label. For a Dask array, they are a lazy
+            Dask array of float64.
+        """
+        check_is_fitted(self)
+        pairs = self.calibrated_classifiers_
+        groups = self._groups_of(X, params)
+        total: Any = sum(pair.predict_proba(X, groups) for pair in pairs)
+        return total / len(pairs)
+
+    @maps_blocks()
+    def predict(self, X: MatrixLike, **params: Any) -> Array:
+        """Predict the most probable class, or the labels with a probability above 0.5.
+
+        Ties go to the first class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Data in the form that the classifier accepts.
+
+        **params : dict
+            `groups` of the samples, if they were passed to `fit`.
+
+        Returns
+        -------
+        y_pred : ndarray of shape (n_samples,) or (n_samples, n_labels)
+            Predicted labels, for multilabel problems as an indicator matrix.
+        """
+        proba = self.predict_proba(X, **params)
+        if isinstance(self.classes_, list):
+            return (proba > 0.5).astype(np.int64)
+        return self.classes_[proba.argmax(axis=1)]

@@ -1,0 +1,177 @@
+"""Calibrators fitted to the held-out predictions of a classifier."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from sklearn_calib._sklearn.response import abstains, has_threshold
+from sklearn_calib._validation.arrays import shown
+from sklearn_calib._validation.probabilities import encode_labels
+from sklearn_calib._validation.types import Floats
+from sklearn_calib.calibrators import (
+    AutoCalibrator,
+    Calibrator,
+    GroupCalibrator,
+    PerLabelCalibrator,
+)
+from sklearn_calib.estimators._calibrated.classifier_calibrator import (
+    ClassifierCalibrator,
+)
+from sklearn_calib.estimators._out_of_fold import take
+
+
+def make_calibrator(calibrator: Any, is_multilabel: bool) -> Any:
+    """Return the calibrator itself, or the one that "auto" stands for."""
+    if not (isinstance(calibrator, str) and calibrator == "auto"):
+        return calibrator
+    return PerLabelCalibrator(AutoCalibrator()) if is_multilabel else AutoCalibrator()
+
+
+def check_calibrator(calibrator: Any, is_multilabel: bool) -> None:
+    """Raise an error for a calibrator that is not valid, or does not match y."""
+    has_methods = hasattr(calibrator, "fit") and hasattr(calibrator, "predict_proba")
+    if calibrator is None:
+        return
+    if not has_methods or isinstance(calibrator, type):
+        raise TypeError(
+            'calibrator must be None, "auto" or an instance with fit and '
+            f"predict_proba, got {shown(calibrator)}. Pass an object such as "
+            "TemperatureScaling()."
+        )
+    if has_threshold(calibrator) or abstains(calibrator):
+        raise ValueError(
+            "calibrator must not have a decision threshold, which would be ignored, "
+            f"got {shown(calibrator)}. Pass the classifier inside it."
+        )
+    is_per_label = isinstance(calibrator, PerLabelCalibrator)
+    if is_per_label and not is_multilabel:
+        raise ValueError(
+            "calibrator must be a calibrator of classes if y contains one label for "
+            f"each sample, got {shown(calibrator)}. Pass the calibrator inside it."
+        )
+    if is_multilabel and not is_per_label:
+        raise ValueError(
+            "calibrator must be None or a PerLabelCalibrator if y is multilabel, got "
+            f"{shown(calibrator)}. Pass PerLabelCalibrator(TemperatureScaling()), for "
+            "example. If y is one-hot, pass y.argmax(axis=1)."
+        )
+    if isinstance(calibrator, Calibrator | GroupCalibrator | PerLabelCalibrator):
+        calibrator._validate_params()  # before the classifiers are trained
+
+
+def accepts_margins(calibrator: Any) -> bool:
+    """Return whether a calibrator can be fitted to margins instead of logits."""
+    if isinstance(calibrator, PerLabelCalibrator):
+        return calibrator.calibrator._accepts_margins
+    if isinstance(calibrator, Calibrator):
+        return calibrator._accepts_margins
+    if isinstance(calibrator, GroupCalibrator):
+        return False
+    return calibrator is not None  # any classifier uses the margins as features
+
+
+def fit_calibrators(
+    calibrator: Any,
+    response: str,
+    scores: list[Floats],
+    tests: list[Any],
+    y: Any,
+    sample_weight: Any,
+    labels: Any,
+    groups: Any,
+) -> list[Any]:
+    """Fit a clone of the calibrator to the scores of each test part.
+
+    `response` is what the scores are: "logits", "margins" or "probabilities". `groups`
+    is None unless the calibrator uses groups.
+    """
+    fitted = [_for_response(calibrator, response) for _ in scores]
+    n_errors = [
+        each._fit_checked(
+            part,
+            y[test],
+            None if sample_weight is None else sample_weight[test],
+            labels,
+            **({} if groups is None else {"groups": take(groups, test)}),
+        )
+        for each, part, test in zip(fitted, scores, tests, strict=True)
+    ]
+    if response == "logits":
+        fitted[0]._warn_of_proba(scores[0])
+    # Their average is about as good as one calibrator fitted to all errors.
+    fitted[0]._warn_of_few_errors(sum(n_errors))
+    return fitted
+
+
+def _for_response(calibrator: Any, response: str) -> Any:
+    """Return a clone of the calibrator for logits, margins or probabilities."""
+    fresh, from_logits = clone(calibrator), response != "probabilities"
+    if isinstance(calibrator, Calibrator | GroupCalibrator):
+        fresh.set_params(from_logits=from_logits)
+    elif isinstance(calibrator, PerLabelCalibrator):
+        fresh.set_params(calibrator__from_logits=from_logits)
+    else:
+        return ClassifierCalibrator(fresh, from_logits=from_logits)
+    return MarginCalibrator(fresh) if response == "margins" else fresh
+
+
+class MarginCalibrator:
+    """One-vs-rest calibration of margins, one for each class or label.
+
+    Margins have no fixed unit. They are divided by the largest absolute value in the
+    data of `fit`, as the sigmoid of large margins would be rounded to one.
+    """
+
+    def __init__(self, calibrator: Calibrator | PerLabelCalibrator) -> None:
+        self.calibrator = calibrator
+
+    def _fit_checked(
+        self, margins: Floats, y: Any, sample_weight: Any, labels: Any
+    ) -> Floats:
+        self.classes_ = labels
+        self.scale_ = float(np.abs(margins).max()) or 1.0
+        per_label = self.calibrator
+        if isinstance(per_label, Calibrator):
+            per_label = PerLabelCalibrator(per_label)
+            codes = encode_labels(y, labels=labels, n_classes=len(labels), name="y")
+            y = codes[:, None] == np.arange(len(labels))
+            y = y[:, 1:] if self._is_binary else y
+            pairs = [np.array([f"not {label}", f"{label}"]) for label in labels]
+            labels = [labels] if self._is_binary else pairs
+        columns = self._one_per_target(margins)
+        n_errors = per_label._fit_checked(columns, y, sample_weight, labels)
+        self.per_label_ = per_label
+        self.n_errors_ = self.per_label_.n_errors_
+        return n_errors
+
+    def predict_proba(self, margins: Floats) -> Floats:
+        columns = self._one_per_target(margins)
+        if self._is_binary:
+            return self.per_label_.calibrators_[0].predict_proba(columns)
+        proba = self.per_label_.predict_proba(columns)
+        if isinstance(self.classes_, list):
+            return proba
+        return proba / proba.sum(axis=1, keepdims=True)
+
+    def predict_interval(self, margins: Floats) -> Floats:
+        """Return p0 and p1 of each class, if the calibrator is VennAbers."""
+        columns = self._one_per_target(margins)
+        calibrators = self.per_label_.calibrators_
+        if self._is_binary:
+            return calibrators[0].predict_interval(columns)
+        pairs = zip(calibrators, columns.T, strict=True)
+        return np.stack([each.predict_interval(x)[:, 1] for each, x in pairs], axis=1)
+
+    def _one_per_target(self, margins: Floats) -> Floats:
+        """Return scaled margins, for two classes only those of the second."""
+        if self._is_binary:
+            margins = margins.reshape(len(margins), -1)[:, -1:]
+        return margins / self.scale_
+
+    @property
+    def _is_binary(self) -> bool:
+        return not isinstance(self.classes_, list) and len(self.classes_) == 2
+
+    def _warn_of_few_errors(self, n_errors: Any) -> None:
+        self.per_label_._warn_of_few_errors(n_errors)

@@ -1,0 +1,92 @@
+"""Predictions of a classifier that returns logits."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from skorch.utils import is_dataset
+from torch.utils.data import Dataset
+
+from sklearn_calib._numerics.softmax import softmax
+from sklearn_calib._sklearn.training_data import MatrixLike
+from sklearn_calib._torch.outputs import concatenate_logits
+from sklearn_calib._validation.dask_arrays import maps_blocks
+from sklearn_calib._validation.types import Array, Floats
+from sklearn_calib.estimators._neural.datasets import check_rows
+from sklearn_calib.estimators._neural.threads import restored_threads
+
+# Data of a network: a dict contains the arguments of a module with several inputs.
+Inputs: TypeAlias = MatrixLike | Mapping[str, Any] | Dataset[Any]
+
+
+class PredictsFromLogits(ClassifierMixin):
+    """Classifier whose decision function and classes follow from its logits.
+
+    Subclasses have the method `_logit_blocks(X)`, which yields arrays of float64 with
+    the logits of some samples each, and `_logits(X)`, which returns those of all.
+    """
+
+    def decision_function(self, X: Inputs) -> Floats:
+        """Return the logits, in float64.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, dict or torch.utils.data.Dataset
+            Data as in `fit`, finite. The labels of a `Dataset` are ignored.
+
+        Returns
+        -------
+        logits : ndarray of shape (n_samples, n_classes) or (n_samples,)
+            For two classes, the logit of the second class minus that of the first.
+        """
+        logits = self._logits(X)
+        return logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits
+
+    @maps_blocks()
+    def predict(self, X: Inputs) -> Array:
+        """Predict the most probable class; ties go to the first class.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, dict or torch.utils.data.Dataset
+            Data as in `fit`, finite. The labels of a `Dataset` are ignored.
+
+        Returns
+        -------
+        y_pred : ndarray of shape (n_samples,)
+            Predicted labels.
+        """
+        blocks = self._logit_blocks(X)
+        codes = [softmax(logits).argmax(axis=1) for logits in blocks]
+        return self.classes_[np.concatenate(codes)]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _logit_blocks(self, X: Inputs) -> Iterator[Floats]:
+        raise NotImplementedError
+
+    def _logits(self, X: Inputs) -> Floats:
+        raise NotImplementedError
+
+
+class PredictsFromBatches(PredictsFromLogits):
+    """Network of skorch whose logits are computed one mini-batch at a time."""
+
+    def _logit_blocks(self, X: Inputs) -> Iterator[Floats]:
+        for output in self._outputs(X):
+            yield self._check_outputs(concatenate_logits([output]))
+
+    def _logits(self, X: Inputs) -> Floats:
+        return self._check_outputs(concatenate_logits(self._outputs(X)))
+
+    def _outputs(self, X: Inputs) -> Iterator[Any]:
+        """Yield the outputs of the network for each mini-batch."""
+        self.check_is_fitted()
+        if not is_dataset(X):
+            X = check_rows(self, X, reset=False)
+        with restored_threads():
+            yield from self.forward_iter(X)

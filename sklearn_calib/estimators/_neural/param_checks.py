@@ -1,0 +1,309 @@
+"""Checks of the names and values of the parameters of `NeuralClassifier`."""
+
+import inspect
+import warnings
+from functools import cache
+from numbers import Integral, Real
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator
+from skorch.callbacks import (
+    Callback,
+    Checkpoint,
+    EarlyStopping,
+    LoadInitState,
+    LRScheduler,
+)
+
+from sklearn_calib._sklearn.nested_params import prefix_of, remove_prefix
+from sklearn_calib._torch.processes import group_of
+from sklearn_calib._validation.arrays import shown
+from sklearn_calib._validation.probabilities import (
+    Interval,
+    Options,
+    StrOptions,
+    did_you_mean,
+)
+from sklearn_calib.estimators._neural.class_weight import check_class_weight
+from sklearn_calib.estimators._neural.devices import check_device
+from sklearn_calib.estimators._neural.monitors import STOPPING_SCORES
+from sklearn_calib.estimators._neural.name_hints import (
+    accepted_names,
+    hint,
+    hint_for,
+    module_names,
+    names_of_parts,
+)
+from sklearn_calib.estimators._neural.params import HINT, LOSS, list_callbacks
+from sklearn_calib.losses import CalibrationLoss
+
+CONSTRAINTS = {
+    "module": [callable, None],
+    "optimizer": [callable],
+    "callbacks": [list, StrOptions({"disable"}), None],
+    "lr": [Interval(Real, 0, None, closed="neither")],
+    "batch_size": [Interval(Integral, 1, None, closed="left"), Options(int, {-1})],
+    "max_epochs": [Interval(Integral, 1, None, closed="left")],
+    "validation_fraction": [Interval(Real, 0, 1, closed="neither"), None],
+    "early_stopping": ["boolean", StrOptions({*STOPPING_SCORES})],
+    "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
+    "class_weight": [dict, StrOptions({"balanced"}), None],
+    "batch_transform": [callable, None],
+    "refit": ["boolean"],
+    "posterior": ["boolean"],
+    "random_state": ["random_state"],
+    "n_threads": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+    "dtype": [StrOptions({"float32", "float64"})],
+    "iterator_train": [callable],
+    "iterator_valid": [callable],
+    "dataset": [callable],
+    "warm_start": ["boolean"],
+    "use_caching": ["boolean", StrOptions({"auto"})],
+    "verbose": ["verbose"],
+}
+
+# What skorch calls of a callback, of any class.
+_CALLBACK = [name for name in dir(Callback) if name[0] != "_"]
+
+# Parameters of skorch that are not supported here, with their replacements.
+REFUSED = {
+    "classes": "Use fit(X, y, classes=...), or initialize(classes=...) to predict with "
+    "a trained module",
+    "criterion": "Use loss, and loss__... for its parameters",
+    "predict_nonlinearity": "Omit it: predict_proba always applies softmax",
+}
+
+
+def check_not_refused(names):
+    """Raise TypeError for fitted attributes, and parameters that are not supported."""
+    for name in names:
+        if name.endswith("_"):
+            raise TypeError(
+                f"{name!r} is not a parameter of NeuralClassifier. Names of fitted "
+                "attributes end in an underscore; remove it from the name."
+            )
+        prefix = name.split("__")[0]
+        if prefix in REFUSED:
+            raise TypeError(
+                f"{name!r} is not a parameter of NeuralClassifier. {REFUSED[prefix]}."
+            )
+
+
+def check_known(net):
+    """Raise TypeError for unknown names, which a constructor with **kwargs accepts.
+
+    The prefixes of parts that a subclass adds are unknown until these are built.
+    """
+    own = _names_of_class(type(net))
+    for name in net._get_param_names():
+        prefix, is_nested, _ = name.partition("__")
+        # A method that was replaced in this instance is not a parameter either.
+        is_own = name in own or hasattr(type(net), name)
+        if not (net._is_part(prefix) if is_nested else is_own):
+            known = own | names_of_parts(net.module, net.optimizer)
+            raise TypeError(
+                f"{name!r} is not a parameter of {type(net).__name__}."
+                f"{hint_for(name, type(net), known, {*net.prefixes_})}"
+            )
+
+
+@cache
+def _names_of_class(kind):
+    """Return the parameters of the constructors of a class and of its bases."""
+    classes = [each for each in kind.mro() if "__init__" in vars(each)]
+    own = {name for each in classes for name in inspect.signature(each).parameters}
+    return own - {*REFUSED, "args", "kwargs", "self"}
+
+
+def check_takes(target, names, prefix):
+    """Raise ValueError for the first name that is not a parameter of the target."""
+    if names:  # reading a signature takes longer than all the rest
+        _check_among(accepted_names(target), names, prefix, _name(target))
+
+
+def check_module_takes(module, names, prefix):
+    """Raise ValueError for the first name that the constructor of a module lacks."""
+    if not names:
+        return
+    own = type(module) if isinstance(module, torch.nn.Module) else module
+    owner = "The default ConvNet or MLP" if own is None else _name(own)
+    _check_among(module_names(own), names, prefix, owner)
+
+
+def _check_among(known, names, prefix, owner):
+    """Raise ValueError for the first name not among the known ones, None is all."""
+    for name in names:
+        if known is not None and name.partition("__")[0] not in known:
+            raise ValueError(
+                f"{owner} has no parameter {name!r}, got {prefix}{name}."
+                f"{hint(name, known, otherwise=' See its documentation.')}"
+            )
+
+
+def check_parts_take(net, params):
+    """Raise ValueError for a name among new parameters that a component lacks."""
+    of_module = remove_prefix("module__", params)
+    module = params.get("module", net.module)
+    check_module_takes(module, of_module, net._module_prefix)
+    for part in ("optimizer", "iterator_train", "iterator_valid", "dataset"):
+        target = params.get(part, getattr(net, part))
+        if callable(target):
+            check_takes(target, remove_prefix(f"{part}__", params), f"{part}__")
+    check_takes(torch.compile, remove_prefix("compile__", params), "compile__")
+    of_callbacks = remove_prefix("callbacks__", params)
+    if of_callbacks and not isinstance(params.get("callbacks", net.callbacks), str):
+        twin = type(net).__new__(type(net))
+        vars(twin).update({**vars(net), **params})
+        check_callback_names(twin, of_callbacks)
+
+
+def _name(target):
+    return getattr(target, "__name__", type(target).__name__)
+
+
+def check_params(net):
+    """Raise an error for a parameter of a net with an invalid name or value."""
+    check_known(net)
+    _check_train_split(net.train_split)
+    BaseEstimator._validate_params(net)
+    check_class_weight(net.class_weight)
+    check_device(vars(net)["device"])
+    check_parts_take(net, net.get_params(deep=False))
+    CalibrationLoss.check_params(
+        net.loss, net.get_params_for("loss"), prefix=LOSS, hint=HINT
+    )
+    if net.callbacks != "disable":
+        check_callbacks(net)
+    if net.refit and net.warm_start:
+        raise ValueError(
+            "refit must be False with warm_start, which continues from weights that "
+            "were trained on the data, got True. Set only one of the two."
+        )
+    _warn_of_plain_update(net.loss)
+
+
+def _check_train_split(train_split):
+    """Raise TypeError for a validation set in place of a function that returns it."""
+    if not (train_split is None or train_split is False or callable(train_split)):
+        raise TypeError(
+            "`train_split` must be a function or None, got "
+            f"{type(train_split).__name__}. For a validation set, pass "
+            "skorch.helper.predefined_split(skorch.dataset.Dataset(X_valid, y_valid))."
+        )
+
+
+def _warn_of_plain_update(loss):
+    """Warn of a loss with a method `update` that does not declare to learn."""
+    kind = loss if isinstance(loss, type) else type(loss)
+    if issubclass(kind, CalibrationLoss):
+        is_silent = kind.update is not CalibrationLoss.update
+        # Losses with a base loss declare it in a property that asks the base.
+        is_silent &= not (kind.learns_from_validation or loss.learns_from_validation)
+    else:
+        is_silent = hasattr(kind, "update") and not issubclass(kind, str)
+    if is_silent:
+        warnings.warn(
+            f"The method update of the loss {kind.__name__} is not called. To learn "
+            "from a validation set, inherit from sklearn_calib.losses.CalibrationLoss "
+            "and set learns_from_validation = True.",
+            UserWarning,
+        )
+
+
+def check_takes_weights(criterion):
+    """Raise TypeError unless the loss supports `sample_weight`."""
+    if "sample_weight" not in inspect.signature(criterion.forward).parameters:
+        raise TypeError(
+            f"sample_weight must be None for the loss {type(criterion).__name__}, "
+            "which does not support it. Choose a loss whose forward accepts "
+            "sample_weight, or repeat the samples."
+        )
+
+
+def check_shared(net, seed):
+    """Raise ValueError if several processes train the net together without a seed."""
+    if seed is None and group_of(net.module_) is not None:
+        raise ValueError(
+            "random_state must be an integer if several processes train a network "
+            "together, got None. Set it to the same integer in all processes."
+        )
+
+
+def check_posterior(net):
+    """Raise ValueError if `posterior` is True and the loss does not support it."""
+    if not net.posterior:
+        return
+    n_classes = len(net.classes_inferred_)
+    try:
+        net._loss.posterior(np.full((1, n_classes), 1 / n_classes))
+    except NotImplementedError:
+        raise ValueError(
+            f"posterior must be False for the loss {type(net.criterion_).__name__}"
+            ", for which no map to the class posterior is known, got True. Choose "
+            "another loss, such as 'focal', or fit a calibrator."
+        ) from None
+
+
+def check_callbacks(net):
+    """Raise an error for an invalid callback, or for a parameter of an unknown one."""
+    for item in net.callbacks or []:
+        _check_callback(item)
+    given = net.get_params_for("callbacks")
+    check_callback_names(net, given)
+    callbacks = dict(net._uniquely_named_callbacks())
+    for param, value in given.items():
+        name, is_nested, _ = param.partition("__")
+        if not is_nested:
+            _check_callback((name, value))
+            callbacks[name] = value
+    for name, callback in callbacks.items():
+        if callback is not None:
+            prefix = f"{name}__"
+            check_takes(callback, remove_prefix(prefix, given), f"callbacks__{prefix}")
+
+
+def check_callback_names(net, given):
+    """Raise ValueError for a parameter of a callback that a net does not have."""
+    # Whether the first two exist depends on verbose and early_stopping.
+    names = {"early_stopping", "print_log", *(name for name, _ in list_callbacks(net))}
+    for param in given:
+        name = prefix_of(param)
+        if name not in names:
+            raise ValueError(
+                f"callbacks__{param} does not name a callback, got {name!r}."
+                f"{did_you_mean(name, names)} Valid callbacks are: {sorted(names)}."
+            )
+
+
+def _check_callback(item):
+    """Raise TypeError unless an item is a callback, or a pair of a name and one."""
+    is_pair = isinstance(item, tuple | list) and len(item) == 2
+    callback = item[1] if is_pair and isinstance(item[0], str) else item
+    if not (callback is None or all(hasattr(callback, name) for name in _CALLBACK)):
+        raise TypeError(
+            "`callbacks` must hold skorch callbacks (classes or instances), or pairs "
+            f"of a name and a callback, got {shown(item)}. Write "
+            "callbacks=[('stop', skorch.callbacks.EarlyStopping())]."
+        )
+
+
+def check_can_refit(callbacks):
+    """Raise ValueError if a callback cannot take part in a second run on all data."""
+    for name, callback in callbacks:
+        if name != "early_stopping" and _belongs_to_one_run(callback):
+            raise ValueError(
+                "refit must be False with a callback that loads a state or monitors "
+                "validation data, which the second run does not have, got True and "
+                f"{name!r}. Remove the callback, or use early_stopping=True."
+            )
+
+
+def _belongs_to_one_run(callback):
+    """Return whether a skorch callback would fail, or load a state, in a second run."""
+    if isinstance(callback, LoadInitState):
+        return True
+    monitor = getattr(callback, "monitor", None)
+    needs_validation = isinstance(monitor, str) and monitor.startswith("valid")
+    kinds = Checkpoint | EarlyStopping | LRScheduler
+    return needs_validation and isinstance(callback, kinds)

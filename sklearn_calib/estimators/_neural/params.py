@@ -1,0 +1,287 @@
+"""Nested parameters: `loss__...`, `module__...`, `encoder__...`, `head__...`."""
+
+import inspect
+from collections import defaultdict
+from typing import Any, Self
+
+from sklearn.base import BaseEstimator
+from skorch.callbacks import Callback
+from torch.optim import Adam
+
+from sklearn_calib._sklearn.doc_links import DocumentedEstimator
+from sklearn_calib._sklearn.nested_params import (
+    add_prefix,
+    prefix_of,
+    remove_prefix,
+    replace_params,
+)
+from sklearn_calib.estimators._neural.name_hints import hint, hint_for, names_of_parts
+from sklearn_calib.losses import CalibrationLoss
+
+LOSS = "loss__"
+HINT = (
+    " To search over losses with different parameters, pass a list of grids, one for "
+    "each set of parameters."
+)
+
+_BOTH_STAGES = {"batch_size", "callbacks", "compile", "iterator_train"}
+_BOTH_STAGES |= {"iterator_valid", "lr", "max_epochs", "n_threads", "optimizer"}
+_HEAD_ONLY = {"batch_transform", "class_weight", "early_stopping", "n_iter_no_change"}
+_HEAD_ONLY |= {
+    "posterior",
+    "refit",
+    "train_split",
+    "use_caching",
+    "validation_fraction",
+}
+
+# Names that may follow each prefix of RefCalClassifier; None allows any name.
+STAGES = {
+    "encoder": None,
+    "head": _BOTH_STAGES | _HEAD_ONLY,
+    "loss": None,
+    "refine": _BOTH_STAGES,
+}
+
+
+class NestedParams(DocumentedEstimator):
+    """`get_params` and `set_params` of an estimator with a loss and other components.
+
+    Each parameter is an attribute; parameters of components have a prefix. Subclasses
+    list the prefixes in `_prefixes`.
+    """
+
+    def _get_param_names(self):
+        return [name for name in vars(self) if name[0] != "_" and name[-1] != "_"]
+
+    def get_params_for(self, prefix: str) -> dict[str, Any]:
+        """Return the parameters that have a prefix, with the prefix removed."""
+        return remove_prefix(f"{prefix}__", vars(self))
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Get the parameters of this estimator.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Include the parameters of the loss and of its base loss, with their
+            defaults, and those of the callbacks.
+
+        Returns
+        -------
+        params : dict
+            Parameter names mapped to their values.
+        """
+        # skorch's `get_params` would list the callbacks of the previous fit.
+        params = BaseEstimator.get_params(self, deep=deep)
+        # As they were set: the attribute `device` is not "auto".
+        params |= {name: vars(self)[name] for name in self._get_param_names()}
+        if not deep:
+            return params
+        # For a loss instance, scikit-learn lists its constructor parameters even if
+        # other values are set here.
+        others = {k: v for k, v in params.items() if not k.startswith(LOSS)}
+        return {**others, **self._get_callback_params(), **self._get_loss_params()}
+
+    def _get_callback_params(self):
+        """Return the callbacks and their parameters."""
+        return {}
+
+    def _get_loss_params(self):
+        """Return the loss and its parameters, including defaults."""
+        given = self.get_params_for("loss")
+        params = CalibrationLoss.list_params(self.loss, given)
+        return {"loss": self.loss, **add_prefix(LOSS, params)}
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters of this estimator and of its components.
+
+        They take effect in the next `fit`. `partial_fit`, and `fit` with `warm_start`,
+        continue the training: `optimizer__...` and `lr` change the current optimizer,
+        and a new module, loss or optimizer replaces the current one.
+
+        Parameters
+        ----------
+        **params : dict
+            Parameter names mapped to their values. A new `loss` drops the `loss__...`
+            values that were set for the previous one and are not given here. A new
+            `loss__base` drops the `loss__base__...` values in the same way.
+
+        Returns
+        -------
+        self : object
+            This estimator.
+
+        Raises
+        ------
+        TypeError
+            If a name is not a parameter of a stage, or is a parameter of skorch that is
+            not supported here.
+
+        ValueError
+            If any other name is not a parameter. The message suggests similar names.
+            No parameter is set then.
+        """
+        params = leave_out_known(params, self.get_params())
+        self._check_names(params)
+        self._replace(self._check_loss_params(params), params)
+        return self
+
+    def _check_loss_params(self, params):
+        """Check new values of the loss and its parameters; return the names to drop."""
+        new = {name: v for name, v in params.items() if prefix_of(name) == "loss"}
+        if not new:
+            return ()
+        after = replace_params(self._get_loss_params(), new)
+        stored = add_prefix(LOSS, self.get_params_for("loss"))
+        given = {k: v for k, v in after.items() if k in stored or k in new}
+        given = remove_prefix(LOSS, given)
+        CalibrationLoss.check_params(after["loss"], given, prefix=LOSS, hint=HINT)
+        return stored.keys() - after.keys()
+
+    def _replace(self, dropped, params):
+        """Set checked parameters, and delete those that are dropped."""
+        nested = self._of_parts(params)
+        own = {name: value for name, value in params.items() if name not in nested}
+        BaseEstimator.set_params(self, **own)
+        for name in dropped:
+            del vars(self)[name]
+        vars(self).update(nested)
+
+    def _is_part(self, prefix):
+        """Return whether a prefix belongs to a component of the estimator."""
+        return prefix in self._prefixes
+
+    def _of_parts(self, params):
+        """Return the parameters whose names begin with the prefix of a component."""
+        return {
+            name: value
+            for name, value in params.items()
+            if "__" in name and self._is_part(prefix_of(name))
+        }
+
+
+def leave_out_known(params, current):
+    """Return the parameters without groups whose values are all set already.
+
+    A group has a common prefix. `get_params` also lists the defaults of losses and
+    callbacks. Setting these would freeze them, for example the patience of early
+    stopping at the previous value of `n_iter_no_change`.
+    """
+    groups = defaultdict(dict)
+    for name, value in params.items():
+        groups[prefix_of(name)][name] = value
+    return {
+        name: value
+        for group in groups.values()
+        if not all(n in current and _is_same(v, current[n]) for n, v in group.items())
+        for name, value in group.items()
+    }
+
+
+def _is_same(value, other):
+    """Return whether two values are identical, or callbacks with equal parameters."""
+    if (
+        value is other
+        or not isinstance(value, Callback)
+        or type(value) is not type(other)
+    ):
+        return value is other
+    params, others = value.get_params(), other.get_params()
+    return params.keys() == others.keys() and all(
+        _is_same(params[name], others[name]) for name in params
+    )
+
+
+# Nets -------------------------------------------------------------------------------
+
+
+def callback_params(net):
+    """Return the callbacks of the next fit of a net, and their parameters."""
+    stored = {k: v for k, v in vars(net).items() if k.startswith("callbacks__")}
+    params = {}
+    for name, callback in list_callbacks(net):
+        callback = stored.get(f"callbacks__{name}", callback)
+        params[f"callbacks__{name}"] = callback
+        if isinstance(callback, Callback):
+            of_callback = add_prefix(f"callbacks__{name}__", callback.get_params())
+            params.update(of_callback)
+    return {**params, **stored}
+
+
+def list_callbacks(net):
+    """Return the callbacks with their names, none if they are invalid."""
+    try:
+        return list(net._uniquely_named_callbacks())
+    except (TypeError, ValueError):
+        return []
+
+
+def check_names_of_net(names, net):
+    """Raise ValueError for a name that is not a parameter of a net."""
+    own = {*net._get_param_names()}
+    prefixes = {*net.prefixes_, *(n for n in own if is_nested(getattr(net, n)))}
+    for name in names:
+        prefix, dunder, _ = name.partition("__")
+        if prefix in prefixes or (net._is_part(prefix) if dunder else name in own):
+            continue
+        known = own | names_of_parts(net.module, net.optimizer)
+        raise ValueError(
+            f"Invalid parameter {name!r} for estimator {type(net).__name__}."
+            f"{hint_for(name, type(net), known, prefixes)}"
+        )
+
+
+def is_nested(value):
+    """Return whether scikit-learn treats a value as an object with parameters."""
+    return hasattr(value, "set_params") and not isinstance(value, type)
+
+
+# Stages -----------------------------------------------------------------------------
+
+
+def check_names_of_stages(names, estimator):
+    """Raise TypeError for a name that is not a parameter of the estimator or stage."""
+    own = {*inspect.signature(type(estimator)).parameters} - {"kwargs"}
+    for name in names:
+        stage, _, rest = name.partition("__")
+        if rest and stage in STAGES:
+            _check_name_in_stage(name, stage, prefix_of(rest))
+        elif name not in own:
+            raise TypeError(
+                f"{name!r} is not a parameter of {type(estimator).__name__}."
+                f"{_hint_for_stages(name, estimator)}"
+            )
+
+
+def check_names_without_stage(names, estimator):
+    """Raise ValueError for a name without a prefix that is not a parameter."""
+    for name in names:
+        if "__" not in name and name not in estimator._get_param_names():
+            raise ValueError(
+                f"Invalid parameter {name!r} for estimator {type(estimator).__name__}."
+                f"{_hint_for_stages(name, estimator)}"
+            )
+
+
+def _hint_for_stages(name, estimator):
+    """Return the hint for an unknown parameter of an estimator with stages."""
+    known = names_of_parts(estimator.encoder, Adam, prefix="encoder")
+    known = {each for each in known if prefix_of(each) in STAGES}
+    known |= {
+        f"{stage}__{rest}" for stage, names in STAGES.items() for rest in names or ()
+    }
+    known |= {*inspect.signature(type(estimator)).parameters}
+    return hint_for(name, type(estimator), known, {*STAGES})
+
+
+def _check_name_in_stage(name, stage, first):
+    """Raise TypeError for a name that is not a parameter of the net of a stage."""
+    known = STAGES[stage]
+    if known is None or first in known:
+        return
+    raise TypeError(
+        f"{name!r} is not a parameter: {stage}__... must begin with one of "
+        f"{sorted(known)}, got {first!r}.{hint(first, known)} Parameters of "
+        "both stages, such as random_state, dtype and device, have no prefix."
+    )

@@ -1,0 +1,400 @@
+"""`Trainer`: one call of `fit` or `partial_fit` of a neural classifier."""
+
+import warnings
+from copy import deepcopy
+
+import numpy as np
+import torch
+from sklearn import get_config
+from sklearn.exceptions import ConvergenceWarning
+from skorch.callbacks import EarlyStopping
+from skorch.dataset import Dataset, ValidSplit, unpack_data
+from skorch.utils import is_dataset, to_tensor
+
+from sklearn_calib._validation.probabilities import (
+    check_sample_weight,
+    encode_labels,
+)
+from sklearn_calib.estimators._neural.class_weight import multiply_class_weight
+from sklearn_calib.estimators._neural.classes import find_classes
+from sklearn_calib.estimators._neural.datasets import (
+    check_can_take_datasets,
+    check_has_length,
+    check_rows,
+    check_split,
+    check_takes_dataset,
+    check_validation,
+    read_first_batch,
+)
+from sklearn_calib.estimators._neural.monitors import (
+    stopping_score,
+    warn_of_calibration_error,
+)
+from sklearn_calib.estimators._neural.name_hints import accepted_names, hint_for_fit
+from sklearn_calib.estimators._neural.net_data import (
+    check_representable,
+    check_two_classes,
+    drop_zeros,
+    sample_shape,
+)
+from sklearn_calib.estimators._neural.param_checks import (
+    check_can_refit,
+    check_params,
+    check_posterior,
+    check_shared,
+    check_takes_weights,
+)
+from sklearn_calib.estimators._neural.renewal import renew
+from sklearn_calib.estimators._neural.resume import (
+    check_can_resume,
+    find_checkpoint,
+    resume,
+    training_key,
+)
+from sklearn_calib.estimators._neural.seeds import (
+    draw_seed,
+    epoch_seed,
+    seed_torch,
+    seeded_torch,
+)
+from sklearn_calib.estimators._neural.threads import restored_threads
+
+# Keywords of fit for skorch's loop over the epochs.
+_FOR_LOOP = {"epochs", "_routing_method"}
+
+# A network whose parameters are all below this absolute value has not diverged.
+_MODERATE = 1e3
+
+
+class Trainer:
+    """Train a net in one call of fit, and hold the state of that call.
+
+    The net stores it as `_trainer` during the call. skorch calls the methods of the
+    net, which get the split, the weights and the state of the loss from the trainer.
+    With `refit`, there is a second run on all data.
+
+    Parameters
+    ----------
+    net : SkorchClassifier
+        The net to train.
+
+    method : {"fit", "partial_fit"}
+        The method that was called. `partial_fit` does not hold out data.
+
+    fit_params : dict
+        Additional keywords of the method.
+    """
+
+    def __init__(self, net, method, fit_params):
+        self.net = net
+        self.hold_out = method == "fit"
+        self.fit_params = {"_routing_method": method, **fit_params}
+        self.seed = self.sample_weight = self.batch = None
+        self.has_seen_logits = False
+        # The validation set that was given, and whether torch's datasets were.
+        self.validation, self.takes_datasets = None, False
+        # The states of the loss at the start of each epoch of a run with validation
+        # data. The second run, on all data, restores them.
+        self.loss_states = []
+
+    def train(self, X, y, sample_weight, classes=None, validation=None):
+        """Validate and encode the data, and train on them."""
+        net = self.net
+        net.check_training_readiness()
+        net.interrupted_ = False
+        check_params(net)
+        reset = not net.initialized_ or (self.hold_out and not net.warm_start)
+        self.takes_datasets = is_dataset(X) or is_dataset(validation)
+        if self.takes_datasets:
+            check_can_take_datasets(net)
+        check_validation(validation)
+        self.validation = validation
+        prepare = self._prepare_dataset if is_dataset(X) else self._prepare
+        X, codes = prepare(X, y, sample_weight, classes, reset)
+        vars(net).pop("validation_history_", None)
+        self.seed = draw_seed(net.random_state)
+        self._run(X, codes, reset)
+        if not (self.hold_out and net.refit and "valid_loss" in net.history[-1]):
+            return
+        n_epochs = self._count_epochs_kept()
+        if not n_epochs:
+            _warn_of_no_best_epoch(net)
+            return
+        net.validation_history_ = net.history
+        self.hold_out = False
+        self.fit_params["epochs"] = n_epochs
+        self._run(X, codes, reset=True)
+
+    def _prepare(self, X, y, sample_weight, classes, reset):
+        """Return X and encoded labels, and store the classes in the net."""
+        net, known = self.net, self.net._known_classes
+        classes = find_classes(net, classes, hold_out=self.hold_out, reset=reset)
+        X, y = check_rows(net, X, y, reset=reset or known is None)
+        net._input_shape = sample_shape(X)
+        classes = np.unique(y) if classes is None else classes
+        check_two_classes(classes)
+        codes = encode_labels(y, labels=classes, n_classes=len(classes), name="y")
+        weight = check_sample_weight(sample_weight, codes)
+        weight = multiply_class_weight(net.class_weight, codes, classes, weight)
+        if weight is not None:
+            is_plain = net.class_weight is None
+            name = "sample_weight" if is_plain else "sample_weight times class_weight"
+            check_representable(weight, net.dtype, name)
+            X, codes, self.sample_weight = drop_zeros(X, codes, weight)
+        if self.hold_out:
+            check_two_classes(classes[np.unique(codes)])
+        net.classes_inferred_ = classes
+        return X, codes
+
+    def _prepare_dataset(self, X, y, sample_weight, classes, reset):
+        """Validate the first batch of a dataset, and store the classes in the net."""
+        net, known = self.net, self.net._known_classes
+        classes = find_classes(net, classes, hold_out=self.hold_out, reset=reset)
+        check_takes_dataset(net, y, sample_weight, classes)
+        check_two_classes(classes)
+        is_first = reset or known is None
+        net._input_shape = read_first_batch(net, X, reset=is_first)
+        net.classes_inferred_ = classes
+        return X, None
+
+    def _run(self, X, codes, reset):
+        """Train one run with skorch, with the seed of this call."""
+        net = self.net
+        net._trainer, self.batch = self, None
+        try:
+            with seeded_torch(self.seed, net.device), restored_threads():
+                if reset:
+                    net.initialize()
+                else:
+                    renew(net)
+                    net._initialize_callbacks()
+                check_shared(net, self.seed)
+                check_posterior(net)
+                if net.refit:
+                    check_can_refit(net.callbacks_)
+                warn_of_calibration_error(net.callbacks_)
+                self._check_fit_params()
+                self._train_epochs(X, codes)
+                predicts_numbers = self._predicts_numbers()
+        finally:
+            net._trainer = None
+        _warn_if_diverged(net.history, predicts_numbers)
+
+    def _train_epochs(self, X, y):
+        """Train as skorch does, but resume from a checkpoint and raise interrupts."""
+        net, params = self.net, dict(self.fit_params)
+        checkpoint = find_checkpoint(net)
+        if checkpoint is not None:
+            check_can_resume(net, hold_out=self.hold_out, seed=self.seed)
+            # Before other callbacks look at the history and the weights.
+            checkpoint.begin(net, training_key(net, X, y, self.sample_weight))
+        net.notify("on_train_begin", X=X, y=y)
+        n_epochs_before = len(net.history)
+        try:
+            if checkpoint is not None:
+                params["epochs"] = resume(net, checkpoint, params.get("epochs"))
+            net.fit_loop(X, y, **params)
+            if checkpoint is not None:
+                checkpoint.save(net, len(net.history))
+        except KeyboardInterrupt:
+            if not self._has_stopped_early():
+                net.interrupted_ = len(net.history) > n_epochs_before
+                if net.interrupted_:
+                    net._end_training(X, y)
+                raise
+        net._end_training(X, y)
+
+    def _has_stopped_early(self):
+        """Return whether the interrupt came from skorch's early stopping."""
+        return any(
+            isinstance(each, EarlyStopping) and each.misses_ == each.patience
+            for _, each in self.net.callbacks_
+        )
+
+    def _count_epochs_kept(self):
+        """Return the number of epochs that led to the current weights."""
+        if not self.net.early_stopping:
+            return len(self.net.history)
+        return dict(self.net.callbacks_)["early_stopping"].best_epoch_
+
+    def _check_fit_params(self):
+        """Raise TypeError for a keyword that its receiver does not take."""
+        net, method = self.net, self.fit_params["_routing_method"]
+        module = getattr(net.module_, "_orig_mod", net.module_)
+        receivers = {f"the forward of {type(module).__name__}": module.forward}
+        splits = self.hold_out and net.train_split
+        if splits and not get_config()["enable_metadata_routing"]:
+            receivers["train_split"] = net.train_split
+        for receiver, function in receivers.items():
+            known = accepted_names(function)
+            for name in self.fit_params:
+                if known is not None and name not in {*known, *_FOR_LOOP}:
+                    hint = hint_for_fit(name, known, net, method)
+                    raise TypeError(
+                        f"{method} got an unexpected keyword {name!r}, which "
+                        f"{receiver} does not take.{hint}"
+                    )
+
+    def _predicts_numbers(self):
+        """Return whether the network's probabilities are finite, for the last batch."""
+        net = self.net
+        sizes = (p.detach().abs().max() for p in net.module_.parameters() if p.numel())
+        if all(size < _MODERATE for size in sizes) or self.batch is None:
+            return True
+        X = to_tensor(unpack_data(self.batch)[0], device=net.device)
+        params = self.fit_params.items()
+        net._set_training(False)
+        with torch.no_grad():
+            output = net.infer(X, **{k: v for k, v in params if k not in _FOR_LOOP})
+        logits = output[0] if isinstance(output, tuple) else output
+        return bool(logits.softmax(1).isfinite().all())
+
+    # Called by the net during training ---------------------------------------------
+
+    def split(self, X, y, split_params):
+        """Return the training set and the validation set or None."""
+        net = self.net
+        dataset = net.get_dataset(X, y)
+        if dataset is not X:
+            dataset.sample_weight = self.sample_weight
+        if self.sample_weight is not None:
+            check_takes_weights(net.criterion_)
+        split = self._find_split(dataset, y) if self.hold_out else None
+        if split is None:
+            train, valid = dataset, self.validation
+        elif not net.train_split:
+            train, valid = split(dataset, y)
+        else:
+            train, valid = split(dataset, y, **split_params)
+        self._check_can_learn(valid)
+        is_drawn = valid is not None and not net.train_split
+        self._start_history(train, is_drawn=is_drawn)
+        return train, self._encode(valid)
+
+    def _find_split(self, dataset, y):
+        """Return the splitter for the validation set, or None."""
+        net, fraction = self.net, self.net.validation_fraction
+        if net.train_split:
+            if fraction is not None:
+                raise ValueError(
+                    "validation_fraction must be None with a train_split, got "
+                    f"{fraction}. Set only one of the two."
+                )
+            check_split(dataset, net.train_split)
+            return net.train_split
+        if fraction is None and self._needs_validation():
+            fraction = 0.1
+        if fraction is None:
+            return None
+        if y is None:
+            raise ValueError(
+                "A Dataset must come with a validation set if one is needed, since "
+                "validation_fraction holds out arrays only, got none. Set train_split="
+                "skorch.helper.predefined_split(valid_dataset)."
+            )
+        return validation_split(fraction, y, self.seed)
+
+    def _needs_validation(self):
+        """Return whether the loss or a callback needs validation data."""
+        monitors = [getattr(each, "monitor", None) for _, each in self.net.callbacks_]
+        return self.net._loss.learns_from_validation or any(
+            isinstance(name, str) and name.startswith("valid") for name in monitors
+        )
+
+    def _check_can_learn(self, valid):
+        """Raise ValueError if the loss needs validation data and there are none."""
+        learns = self.net._loss.learns_from_validation
+        if valid is None and learns and not self.loss_states:
+            way_out = "Hold out data with validation_fraction or train_split."
+            if not self.hold_out:
+                way_out = (
+                    "partial_fit holds out no data. Pass validation=(X, y), or call "
+                    "fit, with warm_start=True to continue from the current weights."
+                )
+            raise ValueError(
+                f"loss {type(self.net.criterion_).__name__} must have validation data "
+                f"to learn from, got none. {way_out}"
+            )
+
+    def _start_history(self, train, *, is_drawn):
+        """Start the history of a loss, unless it has one of the same samples."""
+        loss = self.net._loss
+        if not loss.needs_indices:
+            return
+        check_has_length(train, "loss", self.net.loss, "Choose a loss without records.")
+        n_samples = len(train)
+        # Without a seed, the previous fit had another validation set.
+        is_new_split = is_drawn and self.seed is None
+        if is_new_split or len(loss.history) != n_samples:
+            loss.start_history(n_samples)
+
+    def _encode(self, validation):
+        """Encode a validation set that is not part of the training data."""
+        if isinstance(validation, Dataset):
+            validation = validation.X, validation.y
+        if not isinstance(validation, tuple | list):
+            return validation
+        X, y = check_rows(self.net, *validation, reset=False)
+        labels, name = self.net.classes_inferred_, "validation y"
+        codes = encode_labels(y, labels=labels, n_classes=len(labels), name=name)
+        return self.net.get_dataset(X, codes)
+
+    def start_epoch(self):
+        """Seed the epoch by its number, so that a resumed run is reproducible."""
+        epoch, loss = len(self.net.history), self.net._loss
+        if self.seed is not None:
+            seed_torch(epoch_seed(self.seed, epoch), self.net.device)
+        if loss.learns_from_validation:
+            self._keep_loss_state(epoch - 1)
+        loss.start_epoch()
+
+    def _keep_loss_state(self, epoch):
+        """Store the state of the loss, or restore the one of the first run."""
+        criterion, loss = self.net.criterion_, self.net._loss
+        if self.hold_out or self.validation is not None:
+            state = criterion.state_dict()
+            # The history is large, and specific to the samples of this run.
+            state.pop("history", None)
+            self.loss_states.append(deepcopy(state))
+        else:
+            own = {"history": loss.history} if loss.needs_indices else {}
+            criterion.load_state_dict({**self.loss_states[epoch], **own})
+
+
+def validation_split(fraction, y, seed):
+    """Return the splitter that holds out a stratified fraction of the samples."""
+    n_classes, smallest = len(np.unique(y)), np.bincount(y)[np.unique(y)].min()
+    n_valid = int(np.ceil(fraction * len(y)))
+    if smallest < 2 or not n_classes <= n_valid <= len(y) - n_classes:
+        raise ValueError(
+            f"validation_fraction={fraction} must leave a training and a validation "
+            f"sample of every class, got {len(y)} samples of {n_classes} classes, "
+            f"{smallest} of the smallest. Pass more samples, another fraction, or a "
+            "train_split."
+        )
+    return ValidSplit(float(fraction), stratified=True, random_state=seed)
+
+
+def _warn_if_diverged(history, predicts_numbers):
+    """Warn if the training loss or the probabilities are not finite after training."""
+    loss = history[-1].get("train_loss", 0.0) if len(history) else 0.0
+    if np.isfinite(loss) and predicts_numbers:
+        return
+    found = f"The training loss is {loss} after epoch {len(history)}"
+    if np.isfinite(loss):
+        found = f"The network has diverged in the last step of epoch {len(history)}"
+    if not predicts_numbers:
+        found += ", and the probabilities are not finite"
+    warnings.warn(
+        f"{found}. Lower lr, or scale the features.", ConvergenceWarning, stacklevel=2
+    )
+
+
+def _warn_of_no_best_epoch(net):
+    """Warn that refit is skipped because early stopping found no best epoch."""
+    warnings.warn(
+        f"refit was skipped, because {stopping_score(net)} was not finite in any of "
+        f"the {len(net.history)} epochs. The network is that of the last epoch. Lower "
+        "lr, or scale the features.",
+        ConvergenceWarning,
+    )

@@ -1,0 +1,1 @@
+"""Refinement and calibration in two stages."""

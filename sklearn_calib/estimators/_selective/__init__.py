@@ -1,0 +1,1 @@
+"""A classifier that abstains."""

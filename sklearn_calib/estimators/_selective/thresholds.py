@@ -1,0 +1,202 @@
+"""Confidence thresholds and the label for abstaining."""
+
+from dataclasses import replace
+from itertools import repeat
+from math import ceil
+from numbers import Real
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import rel_entr
+from scipy.stats import beta, binom
+
+from sklearn_calib._validation.arrays import shorten, shown
+
+
+def check_goals(estimator, coverage, max_risk):
+    """Raise ValueError unless one goal is given and the classifier has a confidence."""
+    if (coverage is None) == (max_risk is None):
+        raise ValueError(
+            "exactly one of coverage and max_risk must be given, got "
+            f"coverage={coverage} and max_risk={shown(max_risk)}. Set the fraction "
+            "of samples to predict, or the error rate that must not be exceeded."
+        )
+    if not hasattr(estimator, "predict_proba"):
+        raise ValueError(
+            "estimator must have predict_proba, got "
+            f"{type(estimator).__name__}. Use another classifier, or wrap it in "
+            "CalibratedClassifier with PlattScaling()."
+        )
+
+
+def check_tested_once(rows):
+    """Raise ValueError if folds test a sample repeatedly."""
+    n_samples = len(np.unique(rows))
+    if n_samples < len(rows):
+        raise ValueError(
+            f"cv must test each sample at most once for max_risk, got {len(rows)} "
+            f"tests of {n_samples} samples. Use a splitter without repetitions."
+        )
+
+
+def refuse_max_logit(estimator):
+    """Raise ValueError for a classifier whose logits are unknown."""
+    raise ValueError(
+        'confidence must be computed from probabilities, such as "msp", if the '
+        "decision function is not known to return logits, got 'max_logit' and "
+        f"{type(estimator).__name__}. If it does return logits, set the attribute "
+        "decision_function_is_logits = True of the classifier."
+    )
+
+
+def threshold_for_coverage(confidence, weight, coverage):
+    """Return the highest threshold that accepts at least this fraction of the weight.
+
+    All samples tied at the threshold are accepted. For full coverage it is minus
+    infinity, so that less confident new samples are accepted too.
+    """
+    if coverage == 1:
+        return -np.inf
+    order = np.argsort(-confidence, kind="stable")
+    accepted = np.cumsum(weight[order])
+    # Without the last factor, a coverage of 0.07 would accept 8 of 100 samples, as the
+    # product is slightly above 7.
+    wanted = coverage * accepted[-1] * (1 - 1e-12)
+    return confidence[order[np.searchsorted(accepted, wanted)]]
+
+
+def threshold_for_risk(confidence, risks, losses, delta):
+    """Return the lowest threshold that fixed-sequence testing accepts.
+
+    From the highest threshold to the lowest, each hypothesis "some risk exceeds its
+    limit" is tested; its p-value is the largest of the risks. The level is the level
+    assigned to the test, plus the level of the previous test if that one rejected.
+
+    Parameters
+    ----------
+    confidence : ndarray of shape (n_samples,)
+        Confidence of the samples.
+
+    risks : list of Risk
+        The risks.
+
+    losses : list of ndarrays of shape (n_samples,)
+        The losses of each risk, with NaN for samples that do not count.
+
+    delta : float
+        Probability of a wrong rejection.
+    """
+    thresholds, index = np.unique(-confidence, return_inverse=True)
+    assigned = _levels(np.bincount(index).cumsum(), delta)
+    counts = [_accumulate(index, each) for each in losses]
+    tested = list(zip(risks, counts, strict=True))
+    pvalue = np.max([_pvalue(*count, risk) for risk, count in tested], axis=0)
+    found, level, starts = None, 0.0, np.flatnonzero(assigned)
+    for start, end in zip(starts, [*starts[1:], len(pvalue)], strict=True):
+        level += assigned[start]
+        n_rejected = np.append(pvalue[start:end] > level, True).argmax()
+        if n_rejected > 0:
+            found = start + n_rejected - 1
+        if n_rejected < end - start:
+            level = 0.0
+    if found is None:
+        lowest = [
+            min(map(_upper_bound, *count[:, starts], assigned[starts], repeat(risk)))
+            for risk, count in tested
+        ]
+        _refuse_max_risk(risks, lowest, delta, len(confidence))
+    return -thresholds[found]
+
+
+def _accumulate(index, losses):
+    """Return the total loss and the number of samples that count, by threshold."""
+    counted = ~np.isnan(losses)
+    columns = np.where(counted, losses, 0.0), counted
+    return np.array([np.bincount(index, weights=each).cumsum() for each in columns])
+
+
+def _pvalue(total, n_samples, risk):
+    """Return p-values of the hypothesis that the risk exceeds its limit.
+
+    The test is the exact binomial test for losses of 0 and 1, and that of Hoeffding and
+    Bentkus for other losses.
+    """
+    limit = risk.limit / risk.highest
+    binomial = binom.cdf(np.ceil(total), n_samples, limit)
+    if risk.is_binary:
+        return binomial
+    mean = np.minimum(total / np.maximum(n_samples, 1), limit)
+    divergence = rel_entr(mean, limit) + rel_entr(1 - mean, 1 - limit)
+    hoeffding = np.exp(-n_samples * divergence)
+    return np.minimum(hoeffding, np.e * binomial)
+
+
+def _levels(n_accepted, delta):
+    """Return the significance level assigned to each test; they sum to delta.
+
+    It is delta / 2 for the threshold that accepts all samples, delta / 4 for that of
+    the most confident half, and so on; the smallest fraction gets the remainder. Many
+    samples are needed if the risk is the same at all thresholds, and few suffice if it
+    falls with the confidence.
+    """
+    n_samples = n_accepted[-1]
+    fractions = 0.5 ** np.arange(int(n_samples).bit_length())
+    levels = delta * fractions / 2
+    levels[-1] *= 2
+    starts = np.searchsorted(n_accepted, n_samples * fractions)
+    return np.bincount(starts, levels, len(n_accepted))
+
+
+def risk_upper_bound(n_wrong, n_samples, delta):
+    """Return the Clopper-Pearson upper confidence limit for an error rate."""
+    if n_wrong == n_samples:
+        return 1.0
+    return float(beta.isf(delta, n_wrong + 1, n_samples - n_wrong))
+
+
+def _upper_bound(total, n_samples, level, risk):
+    """Return the lowest limit of a risk that is not rejected at this level."""
+    if risk.is_binary or total >= n_samples:
+        return risk_upper_bound(total, n_samples, level) * risk.highest
+
+    def excess(limit):
+        return _pvalue(total, n_samples, replace(risk, limit=limit)) - level
+
+    return brentq(excess, total / n_samples * risk.highest, risk.highest)
+
+
+def _refuse_max_risk(risks, lowest, delta, n_samples):
+    """Raise ValueError with the lowest risks that the same tests guarantee."""
+    lowest = [f"{ceil(each * 1e4) / 1e4:.4g}" for each in lowest]
+    wanted, here = "a risk that some threshold can guarantee", f"here is {lowest[0]}"
+    got = ", ".join(f"{risk} {risk.limit}" for risk in risks)
+    if len(risks) > 1:
+        wanted = "limits that one threshold can guarantee together"
+        here = "limits of each risk alone are " + ", ".join(
+            f"{risk} {each}" for risk, each in zip(risks, lowest, strict=True)
+        )
+    raise ValueError(
+        f"max_risk must be {wanted}, got {shorten(got)}. The lowest {shorten(here)}, "
+        f"for delta={delta} and {n_samples} held-out samples. Set a larger max_risk or "
+        "delta, or use more samples or a more accurate classifier."
+    )
+
+
+def resolve_abstain_label(label, classes):
+    """Return the label for abstaining, of the classes' type and different from them."""
+    known = classes.tolist()
+    is_text = isinstance(known[0], str)
+    if label is None and is_text:
+        label = "abstain"
+    if not isinstance(label, str if is_text else Real):
+        wanted, example = ("string", '"abstain"') if is_text else ("number", "-1")
+        raise ValueError(
+            f"abstain_label must be a {wanted}, like the labels, got {shown(label)}. "
+            f"Choose one that is not a class, such as {example}."
+        )
+    if label in known:
+        raise ValueError(
+            f"abstain_label must not be one of the classes {shown(known)}, got "
+            f"{shown(label)}. Choose another label."
+        )
+    return label

@@ -1,0 +1,343 @@
+"""Comparison of classifiers by several metrics, with confidence intervals."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from inspect import signature
+from itertools import product
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.metrics import make_scorer
+from sklearn.utils import check_random_state
+
+from sklearn_calib._sklearn.metric_options import (
+    check_options,
+    refuse_options,
+    without_partial,
+)
+from sklearn_calib._sklearn.response import has_threshold
+from sklearn_calib._sklearn.scorer_objects import Scorer, metric_and_input, metric_of
+from sklearn_calib._validation.arrays import as_labels, check_unmasked, shown
+from sklearn_calib._validation.declarations import interval_kind
+from sklearn_calib._validation.probabilities import (
+    Interval,
+    check_proba,
+    check_sample_weight,
+    encode_labels,
+    validate_params,
+)
+from sklearn_calib._validation.samples import (
+    PROGRESS,
+    TARGETS,
+    as_columns,
+    check_columns,
+    classes_of,
+)
+from sklearn_calib._validation.types import Array, Metric, Options, Seed, Weights
+from sklearn_calib.metrics import bootstrap_interval, get_scorer
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+METRICS = ("accuracy", "neg_log_loss", "neg_ece", "neg_aurc", "refinement_auc")
+
+
+@validate_params(
+    {
+        "metrics": [list, tuple, dict],
+        "confidence_level": [Interval(Real, 0, 1, closed="neither")],
+        "n_resamples": [Interval(Integral, 0, None, closed="left")],
+        "labels": TARGETS["labels"],
+        **PROGRESS,
+        "random_state": ["random_state"],
+    },
+    prefer_skip_nested_validation=False,
+)
+def compare(
+    estimators: dict[str, Any],
+    X: Any,
+    y: ArrayLike,
+    *,
+    metrics: Sequence[str] | dict[str, Any] = METRICS,
+    confidence_level: float = 0.95,
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    n_resamples: int = 1000,
+    random_state: Seed = None,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+    **options: Any,
+) -> pd.DataFrame:
+    """Compare fitted classifiers by several metrics, with confidence intervals.
+
+    Parameters
+    ----------
+    estimators : dict of str to object
+        Fitted classifiers with `predict_proba`, or stored probabilities for `y`, of
+        shape (n_samples, n_classes), or (n_samples,) for those of the positive class.
+        The keys are the names of the rows. For the predictions of a
+        :class:`~sklearn_calib.estimators.CalibratedClassifier` without its calibrator,
+        pass ``classifier.uncalibrated()``.
+
+    X : array-like of shape (n_samples, ...) or None
+        Held-out samples, on which none of the classifiers was trained. None if there
+        are only stored probabilities.
+
+    y : array-like of shape (n_samples,)
+        True labels.
+
+    metrics : list of str or dict, default=("accuracy", "neg_log_loss", "neg_ece", \
+            "neg_aurc", "refinement_auc")
+        Names of scorers of this package or of scikit-learn. Columns have the names of
+        the scorers without `neg_`. A dict maps names of columns to scorers, their names
+        or metrics. The sign of scorers with `greater_is_better=False` is reversed, so
+        the values are those of the metric. A function whose first parameter is `y_true`
+        is a metric and receives all columns of the probabilities; a metric of
+        scikit-learn receives what its scorers receive. Set options with
+        `functools.partial`.
+
+    confidence_level : float, default=0.95
+        Confidence level of the intervals, in (0, 1).
+
+    labels : array-like of shape (n_classes,), default=None
+        Class label of each column of stored probabilities. By default, the sorted
+        distinct values of `y`. Classifiers have their own `classes_`.
+
+    sample_weight : array-like of shape (n_samples,), default=None
+        Sample weights.
+
+    n_resamples : int, default=1000
+        Number of random draws for each interval; 0 for no intervals. The metric is
+        computed once for each draw.
+
+    random_state : int, RandomState instance or None, default=None
+        Controls the random draws, which are the same for all classifiers and metrics.
+        Pass an int for reproducible results.
+
+    n_jobs : int, default=None
+        Number of jobs to run in parallel, as in joblib. Each job computes one value and
+        its interval.
+
+    verbose : int, default=0
+        Verbosity of joblib.
+
+    **options : dict
+        Not accepted, because there are several metrics. The error shows how to set the
+        options of one.
+
+    Returns
+    -------
+    table : DataFrame of shape (n_estimators, 3 * n_metrics)
+        One row for each classifier. The columns have two levels: the metric, and
+        "value", "low" and "high". ``table.xs("value", axis=1, level=1)`` selects the
+        values. The table is printed with one column for each metric, such as "0.051
+        [0.015, 0.067]". The method ``table.formatted(digits=3)`` returns these strings
+        as a DataFrame. If a metric fails for a classifier, there is a warning, and what
+        could not be computed is NaN.
+
+    Raises
+    ------
+    ValueError
+        If the name of a scorer is unknown, a classifier has no `predict_proba`, `X` is
+        None and there is a classifier, or stored probabilities do not match `y`.
+
+    TypeError
+        If `estimators` is not a dict, or there are options of a metric.
+
+    ImportError
+        If pandas is not installed.
+
+    See Also
+    --------
+    sklearn_calib.metrics.bootstrap_interval : Computes the intervals.
+    evaluate_ood : Metrics of out-of-distribution detection.
+
+    Notes
+    -----
+    The intervals are computed by :func:`~sklearn_calib.metrics.bootstrap_interval` for
+    the metric of the scorer: with `method="debiased"` for calibration errors of this
+    package, and with "bca" for other metrics and for scorers that are plain functions.
+    They account for the sampling of the test data with fixed classifiers, not for the
+    variation between training runs.
+
+    In papers, the area under the ROC curve is usually "roc_auc_ovr" (one-vs-rest) or
+    "roc_auc_ovo" (one-vs-one). With many classes, it can be large although the accuracy
+    is low. "refinement_auc" is a different metric: it measures how well the confidence
+    separates correct from incorrect predictions.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from sklearn_calib.evaluation import compare
+    >>> X, y = load_iris(return_X_y=True)
+    >>> classifiers = {"bayes": GaussianNB(), "logistic": LogisticRegression(C=0.01)}
+    >>> for classifier in classifiers.values():
+    ...     _ = classifier.fit(X[::2], y[::2])
+    >>> table = compare(
+    ...     classifiers, X[1::2], y[1::2], metrics=["accuracy", "neg_ece"],
+    ...     n_resamples=100, random_state=0,
+    ... )
+    >>> table
+                          accuracy                   ece
+    bayes     0.960 [0.893, 0.987]  0.034 [0.000, 0.096]
+    logistic  0.867 [0.800, 0.933]  0.363 [0.250, 0.470]
+    >>> table["accuracy"].round(2)
+              value   low  high
+    bayes      0.96  0.89  0.99
+    logistic   0.87  0.80  0.93
+    """
+    import pandas as pd
+
+    from sklearn_calib.evaluation._table import CELL, ComparisonTable
+
+    refuse_options(options, compare, "several metrics")
+    if not isinstance(estimators, dict):
+        raise TypeError(
+            "estimators must be a dict that maps names to classifiers, got "
+            f'{type(estimators).__name__}. Pass {{"name": classifier}}.'
+        )
+    if not isinstance(metrics, dict):
+        if not all(isinstance(name, str) for name in metrics):
+            raise TypeError(
+                f"metrics must contain names of scorers, got {shown(metrics)}. Pass "
+                'other scorers, and metrics, in a dict: {"name": metric}.'
+            )
+        metrics = {name.removeprefix("neg_"): name for name in metrics}
+    scorers = {name: _scorer_or_metric(each) for name, each in metrics.items()}
+    check_unmasked(X, "X")
+    y = as_labels(y, "y")
+    if not len(y):
+        raise ValueError("y must contain at least one label, got none. Pass samples.")
+    sample_weight = check_sample_weight(sample_weight, y)
+    if labels is not None:  # also if there are only classifiers
+        n_classes = len(as_labels(labels, "labels"))
+        encode_labels(y, labels=labels, n_classes=n_classes, name="y")
+    predictions = {
+        name: _predict(name, each, X, y, labels) for name, each in estimators.items()
+    }
+    for _, classes in predictions.values():
+        encode_labels(y, labels=classes, n_classes=len(classes), name="y")
+    settings = {
+        "confidence_level": confidence_level,
+        "n_resamples": n_resamples,
+        "random_state": check_random_state(random_state).randint(2**31 - 1),
+    }
+    measured = Parallel(n_jobs=n_jobs, verbose=verbose)(
+        delayed(_measure)(scorer, y, *prediction, sample_weight, settings)
+        for prediction in predictions.values()
+        for scorer in scorers.values()
+    )
+    cells = product(predictions, metrics)
+    # Warnings of other processes would be lost.
+    for (row, column), (_, error) in zip(cells, measured, strict=True):
+        if error:
+            warnings.warn(
+                f"metrics[{column!r}] could not be computed for {row!r}, so its cell "
+                f"contains NaN. The error was {error}",
+                UserWarning,
+            )
+    columns = pd.MultiIndex.from_product([metrics, CELL])
+    values = np.reshape([cell for cell, _ in measured], (len(predictions), -1))
+    return ComparisonTable(values, index=list(predictions), columns=columns)
+
+
+def _predict(
+    name: str, estimator: Any, X: Any, y: Array, labels: ArrayLike | None
+) -> tuple[Array, Array]:
+    """Return the probabilities and the classes of a classifier or of an array."""
+    if hasattr(estimator, "predict_proba"):
+        if X is None:
+            raise ValueError(
+                "X must contain the samples to predict, got None with a classifier for "
+                f"{name!r}. Pass X, or stored probabilities of this classifier."
+            )
+        if has_threshold(estimator):
+            warnings.warn(
+                f"estimators[{name!r}] has a decision threshold, which is ignored: the "
+                "predicted class of all metrics is the most probable one. For metrics "
+                "of its own predictions, such as accuracy, use its method predict.",
+                UserWarning,
+            )
+        return estimator.predict_proba(X), np.asarray(estimator.classes_)
+    if isinstance(estimator, BaseEstimator) or np.ndim(estimator) == 0:
+        raise ValueError(
+            "estimators must be arrays of probabilities or have predict_proba, got "
+            f"{type(estimator).__name__} for {name!r}. Wrap it in a "
+            "CalibratedClassifier."
+        )
+    where = f"estimators[{name!r}]"
+    proba = as_columns(check_proba(estimator, name=where, allow_1d=True))
+    if len(proba) != len(y):
+        raise ValueError(
+            f"{where} must contain one row for each label in y, got {len(proba)} rows "
+            f"and {len(y)} labels. Pass both for the same samples."
+        )
+    encode_labels(y, labels=labels, n_classes=proba.shape[1], name="y")
+    classes = classes_of(y, labels)
+    check_columns(estimator, y, classes, where)
+    return proba, classes
+
+
+def _scorer_or_metric(scoring: Any) -> Any:
+    """Return the scorer, or the metric if it is called with probabilities directly."""
+    scorer = get_scorer(scoring)
+    metric, _ = metric_of(scorer)
+    check_options(metric or scorer, {}, compare)
+    if metric:
+        return scorer
+    function, options = without_partial(scorer, {})
+    if _is_metric(scorer) and str(function.__module__).startswith("sklearn."):
+        return make_scorer(function, response_method="predict_proba", **options)
+    return scorer
+
+
+def _is_metric(scorer: Any) -> bool:
+    """Whether a callable is a metric, not a scorer `(estimator, X, y)`."""
+    parameters = () if isinstance(scorer, Scorer) else signature(scorer).parameters
+    return next(iter(parameters), None) == "y_true"
+
+
+def _measure(
+    scorer: Any,
+    y: Array,
+    proba: Array,
+    classes: Array,
+    sample_weight: Weights,
+    settings: Options,
+) -> tuple[list[float], str]:
+    """Return the value of a metric and its interval, and the error if there is one."""
+    cell = [np.nan] * 3
+    try:
+        metric, proba, data = _metric_and_data(scorer, proba, classes, sample_weight)
+        cell[0] = float(metric(y, proba, **data))
+        if settings["n_resamples"]:
+            found = scorer if _is_metric(scorer) else metric_of(scorer)[0]
+            method = "debiased" if interval_kind(found)[0].is_error else "auto"
+            options = {**data, **settings, "method": method}
+            cell[1:] = bootstrap_interval(metric, y, proba, **options)
+    except Exception as error:  # of any metric, which may be the user's own
+        return cell, f"{type(error).__name__}: {error}"
+    return cell, ""
+
+
+def _metric_and_data(
+    scorer: Any, proba: Array, classes: Array, sample_weight: Weights
+) -> tuple[Metric, Array, Options]:
+    """Return the metric, the probabilities and the options that it is called with."""
+    data: Options = {"labels": classes, "sample_weight": sample_weight}
+    if not _is_metric(scorer):
+        return *metric_and_input(scorer, proba), data
+    # A metric need not have both.
+    if "labels" not in signature(scorer).parameters:
+        del data["labels"]
+    if sample_weight is None:
+        del data["sample_weight"]
+    return scorer, proba, data

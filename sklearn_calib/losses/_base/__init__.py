@@ -1,0 +1,1 @@
+"""Base classes and shared functions of the losses."""

@@ -1,0 +1,432 @@
+"""Input validation and reduction shared by all losses."""
+
+import math
+from collections.abc import Collection
+from numbers import Integral, Real
+from typing import Any, TypeVar, get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sklearn_calib._validation.arrays import shown
+from sklearn_calib._validation.limits import rounding_tolerance
+from sklearn_calib._validation.probabilities import did_you_mean
+from sklearn_calib.losses._base.typing import Reduction
+
+REDUCTIONS = get_args(Reduction)
+
+# Types of values that are hashable and can be compared with strings. The most frequent
+# types are first, since a check of the others takes longer.
+_SCALARS = (str, float, Real, np.bool_)
+
+_T = TypeVar("_T")
+
+# Bounds of the largest sample weight: if only the ratios of weights matter, and if
+# weights count as repetitions. Beyond 1e18 one more repetition is lost to rounding.
+PROPORTIONS = (1e-6, 1e6)
+REPETITIONS = (0.0, 1e18)
+
+# Limits of parameters. In single precision, a factor or divisor beyond them overflows.
+SMALLEST, LARGEST = 1e-30, 1e30
+# Largest exponent of factors up to 2.
+LARGEST_POWER = 100
+
+# Memory grows with the number of bins, and more bins than samples are of no use.
+MOST_BINS = 10**6
+
+
+def is_choice(value: Any, choices: Collection) -> bool:
+    """Return whether a value of any type is one of `choices`.
+
+    The type is checked first, because lists are not hashable and comparing an array
+    with a string does not give a bool.
+    """
+    return isinstance(value, _SCALARS) and value in choices
+
+
+def check_choice(name: str, value: _T, choices: Collection) -> _T:
+    """Return `value` if it is one of `choices`, else raise a ValueError."""
+    if is_choice(value, choices):
+        return value
+    allowed = ", ".join(map(repr, choices))
+    raise ValueError(
+        f"{name} must be one of {allowed}, got "
+        f"{shown(value)}.{did_you_mean(value, choices)}"
+    )
+
+
+def as_float(value: Any) -> float | None:
+    """Return a number as a float, or None for anything else.
+
+    An integer that is larger than all floats becomes infinity.
+    """
+    if type(value) is float:  # faster than the general check
+        return value
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def check_nonnegative(
+    name: str,
+    value: _T,
+    *,
+    below: float = math.inf,
+    most: float = LARGEST,
+    hint: str = "Pass 0 to disable it.",
+) -> _T:
+    """Return `value` if it is a number in [0, below), or in [0, most].
+
+    It is returned unchanged, because modules store their parameters unchanged. Convert
+    it to a float before computing: tensors do not accept fractions or large integers.
+    """
+    number = as_float(value)
+    if number is not None and 0 <= number < below and number <= most:
+        return value
+    rule = "finite and >= 0" if math.isinf(below) else f"in [0, {below})"
+    rule = rule if most == LARGEST else f"in [0, {most:g}]"
+    if number is not None and most == LARGEST < number < math.inf:
+        rule = f"at most {LARGEST:g}"
+    if number is not None:
+        raise ValueError(f"{name} must be {rule}, got {shown(value)}. {hint}")
+    raise TypeError(
+        f"{name} must be a number, {rule}, got {shown(value)} of type "
+        f"{type(value).__name__}. Pass a float. {hint}"
+    )
+
+
+def check_positive(
+    name: str,
+    value: _T,
+    *,
+    also: str = "",
+    hint: str,
+    within: tuple[float, float] = (SMALLEST, LARGEST),
+) -> _T:
+    """Return `value` if it is a number > 0 and within limits.
+
+    `also` names other allowed values.
+    """
+    rule = f"finite and > 0{also}"
+    number = as_float(value)
+    if number is None:
+        raise TypeError(
+            f"{name} must be a number, {rule}, got {shown(value)} of type "
+            f"{type(value).__name__}. Pass a float, such as 0.05."
+        )
+    if 0 < number < math.inf and not within[0] <= number <= within[1]:
+        rule = f"in [{within[0]:g}, {within[1]:g}]{also}"
+    elif 0 < number < math.inf:
+        return value
+    raise ValueError(f"{name} must be {rule}, got {shown(value)}. {hint}")
+
+
+def check_n_bins(n_bins: int, *, usual: int = 15) -> int:
+    """Return `n_bins` if it is an integer between 1 and `MOST_BINS`."""
+    if isinstance(n_bins, bool) or not isinstance(n_bins, Integral):
+        raise TypeError(
+            f"n_bins must be an integer >= 1, got {shown(n_bins)} of type "
+            f"{type(n_bins).__name__}. The paper uses {usual}."
+        )
+    if n_bins < 1:
+        raise ValueError(
+            f"n_bins must be >= 1, got {shown(n_bins)}. The paper uses {usual}."
+        )
+    if n_bins > MOST_BINS:
+        raise ValueError(
+            f"n_bins must be at most {MOST_BINS}, got {shown(n_bins)}: most bins would "
+            f"be empty but still use memory. The paper uses {usual}."
+        )
+    return n_bins
+
+
+def check_batch(
+    logits: Tensor, target: Tensor, *, soft: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Validate a batch and return its logits and target.
+
+    The target is one class index per sample or, with ``soft=True``, possibly one row
+    of class probabilities per sample. Logits in half precision are converted to single
+    precision, because in half precision p_t rounds to 1 for margins of 9 or more.
+    """
+    check_tensors(logits, target)
+    if logits.ndim != 2 or logits.shape[0] == 0 or logits.shape[1] < 2:
+        raise ValueError(
+            "logits must have shape (N, C) with N >= 1 and C >= 2, got "
+            f"{tuple(logits.shape)}. A binary problem needs two outputs, one per class."
+        )
+    if logits.dtype.itemsize < 4:
+        logits = logits.float()
+    if soft and target.ndim == 2:
+        return logits, _check_soft_target(target, logits)
+    return logits, _check_class_index(target, logits)
+
+
+def is_traced() -> bool:
+    """Return whether torch.compile or a transform of torch.func runs the code.
+
+    If so, Python code must not depend on values. Transforms also require the method
+    `setup_context` of each `torch.autograd.Function`, with which every call takes 60
+    microseconds longer. The losses therefore have formulas without them.
+    """
+    return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+
+
+def can_check_values(tensor: Tensor) -> bool:
+    """Return whether checks may read values without waiting for an accelerator."""
+    return tensor.device.type == "cpu" and not is_traced()
+
+
+def check_not_meta(name: str, tensor: Tensor) -> None:
+    """Raise a TypeError for a meta tensor, which has no values to rank or search."""
+    if tensor.is_meta:
+        raise TypeError(
+            f"{name} must have values, which are ranked or used to choose a bandwidth, "
+            "got a meta tensor. Use another loss, or a fixed bandwidth."
+        )
+
+
+def in_full_precision(tensor: Tensor) -> torch.autocast:
+    """Return a context that disables autocast, which would round products."""
+    kind = "cpu" if tensor.is_meta else tensor.device.type
+    return torch.autocast(kind, enabled=False)
+
+
+def check_tensor(name: str, value: Any, *, rule: str = "a torch.Tensor") -> None:
+    """Raise a TypeError unless `value` is a dense tensor."""
+    if not isinstance(value, Tensor):
+        raise TypeError(
+            f"{name} must be {rule}, got {type(value).__name__}. "
+            "Convert it with torch.as_tensor."
+        )
+    if value.layout != torch.strided:
+        raise TypeError(
+            f"{name} must be dense, got a tensor of layout {value.layout}. "
+            f"Call {name}.to_dense()."
+        )
+
+
+def check_device(
+    name: str, value: Any, like: Tensor, *, like_name: str = "logits"
+) -> None:
+    """Raise a ValueError unless `value` is on the same device as `like`."""
+    if value.device != like.device:
+        raise ValueError(
+            f"{name} must be on the device of {like_name}, {like.device}, got "
+            f"{value.device}. Call {name}.to({str(like.device)!r})."
+        )
+
+
+def check_can_move(name: str, value: Any, like: Tensor) -> None:
+    """Raise a TypeError for a meta tensor if `like` has values."""
+    if value.is_meta and not like.is_meta:
+        raise TypeError(
+            f"{name} must have values, like logits, got a meta tensor. Create it on "
+            f"the device of logits, {like.device}."
+        )
+
+
+def check_tensors(logits: Tensor, target: Tensor) -> None:
+    """Raise an error unless both are dense tensors and logits are floating point."""
+    check_tensor("logits", logits)
+    check_tensor("target", target)
+    check_device("target", target, logits)
+    if not logits.is_floating_point():
+        raise TypeError(
+            f"logits must be floating point, got {logits.dtype}. "
+            "Pass the raw outputs of the module."
+        )
+
+
+def _check_class_index(target: Tensor, logits: Tensor) -> Tensor:
+    """Return the target as int64 class indices."""
+    n_samples, n_classes = logits.shape
+    if target.shape != (n_samples,):
+        raise ValueError(
+            f"target must have shape ({n_samples},), one class index for each row of "
+            f"logits, got {tuple(target.shape)}. Soft targets, which have the shape of "
+            "logits, are accepted only by mdca_loss and by per-sample losses such as "
+            "cross_entropy_loss."
+        )
+    if not is_integer(target):
+        raise TypeError(
+            f"target must contain integers, got {target.dtype}. Call target.long()."
+        )
+    target = target.long()
+    if not can_check_values(target):
+        return target
+    # Indexing checks the range in a third of the time of computing min and max.
+    try:
+        logits.detach().gather(1, target.unsqueeze(1))
+    except RuntimeError as error:
+        low, high = target.min().item(), target.max().item()
+        if low >= 0 and high < n_classes:
+            raise
+        raise ValueError(
+            f"target must lie in [0, {n_classes - 1}], got values in [{low}, {high}]. "
+            "Encode the labels as 0, 1, ..., C - 1, or give the module one output per "
+            "class."
+        ) from error
+    return target
+
+
+def check_finite(name: str, values: Tensor, among: Tensor | bool = True) -> None:
+    """Raise a ValueError if a value where `among` is True is NaN or infinite."""
+    bad = values[~values.isfinite() & among]
+    if len(bad):
+        raise ValueError(
+            f"{name} must be finite, got {bad[0].item()}. The training may have "
+            "diverged: try a smaller learning rate."
+        )
+
+
+def check_overflow(name: str, given: Tensor, value: Tensor) -> Tensor:
+    """Return the value; raise a ValueError if it is not finite but `given` is."""
+    if not can_check_values(value):
+        return value
+    total = value.detach().sum() if value.ndim else value
+    if math.isfinite(total.item()) or value.isfinite().all():
+        return value
+    if not given.isfinite().all():
+        return value
+    limit, largest = torch.finfo(value.dtype).max, given.detach().abs().max().item()
+    raise ValueError(
+        f"{name} must be so small that no square or sum exceeds {limit:.2g}, the "
+        f"largest number of {value.dtype}, got values up to {largest:.3g}. The "
+        "training may have diverged: try a smaller learning rate."
+    )
+
+
+def is_integer(tensor: Tensor) -> bool:
+    """Return whether a tensor has an integer dtype."""
+    # torch.compile does not support torch.can_cast.
+    is_other = tensor.is_floating_point() or tensor.is_complex()
+    return not is_other and tensor.dtype != torch.bool
+
+
+def _check_soft_target(target: Tensor, logits: Tensor) -> Tensor:
+    """Return soft targets with the dtype of the logits."""
+    if target.shape != logits.shape or not target.is_floating_point():
+        raise ValueError(
+            "A 2-d target must contain class probabilities and have the shape of "
+            f"logits, {tuple(logits.shape)}, got shape {tuple(target.shape)} and dtype "
+            f"{target.dtype}. For class indices call target.squeeze(1)."
+        )
+    if can_check_values(target):
+        low = target.detach().min().item()
+        # Sums in half precision would be rounded once more.
+        precision = torch.promote_types(target.dtype, torch.float32)
+        gap = (target.detach().sum(1, dtype=precision) - 1).abs().max().item()
+        tolerance = rounding_tolerance(target.shape[1], torch.finfo(target.dtype).eps)
+        if not (low >= 0 and gap <= tolerance):
+            raise ValueError(
+                "The rows of target must be probabilities that sum to one, got a "
+                f"minimum of {low:.3g} and sums that differ from one by up to "
+                f"{gap:.3g}. Pass softmax(scores) instead of scores."
+            )
+    return target.to(logits.dtype)
+
+
+def reduce_loss(
+    values: Tensor, reduction: Reduction, sample_weight: Tensor | None = None
+) -> Tensor:
+    """Return the mean or the sum of the sample losses, or the losses themselves.
+
+    With weights w the mean is sum(w * l) / sum(w), the sum is sum(w * l), and "none"
+    returns w * l. The mean of a batch whose weights are all zero is 0.
+    """
+    check_choice("reduction", reduction, REDUCTIONS)
+    weight = sample_weight
+    if weight is not None:
+        within = PROPORTIONS if reduction == "mean" else None
+        weight = check_weight(weight, values, within=within)
+    if reduction == "mean":
+        return _mean(values, weight)
+    values = values if weight is None else weight * values
+    return values.sum() if reduction == "sum" else values
+
+
+def mean_by_row(values: Tensor) -> Tensor:
+    """Return the mean of each row, also if its sum overflows."""
+    mean = values.mean(1)
+    if not can_check_values(mean) or math.isfinite(mean.detach().sum().item()):
+        return mean
+    return (values / values.shape[1]).sum(1)
+
+
+def _mean(values: Tensor, weight: Tensor | None) -> Tensor:
+    """Return the mean of the losses, weighted unless `weight` is None."""
+    if weight is None:
+        mean = values.mean()
+    else:
+        mean = (weight * values).sum() / above_zero(weight.sum())
+    if not can_check_values(mean) or math.isfinite(mean.item()):
+        return mean
+    # The sum may overflow although the mean is finite.
+    weight = torch.ones_like(values) if weight is None else weight
+    return (weight / above_zero(weight.sum()) * values).sum()
+
+
+def above_zero(values: Tensor) -> Tensor:
+    """Return values clipped to the smallest positive number, so that 0 / 0 is 0."""
+    return values.clamp_min(torch.finfo(values.dtype).tiny)
+
+
+def check_weight(
+    sample_weight: Tensor, values: Tensor, *, within: tuple[float, float] | None = None
+) -> Tensor:
+    """Validate sample weights and return them with the dtype and device of `values`.
+
+    If the largest weight is outside the bounds `within`, all weights are rescaled:
+    sums of large weights overflow, and small ones underflow in single precision.
+    Without bounds, large weights are refused.
+    """
+    check_tensor("sample_weight", sample_weight, rule="a torch.Tensor or None")
+    if sample_weight.shape != values.shape:
+        raise ValueError(
+            f"sample_weight must have shape {tuple(values.shape)}, got "
+            f"{tuple(sample_weight.shape)}. Pass one weight per sample."
+        )
+    if sample_weight.is_complex():
+        raise TypeError(
+            f"sample_weight must be real, got {sample_weight.dtype}. Pass floats."
+        )
+    check_can_move("sample_weight", sample_weight, values)
+    if can_check_values(sample_weight):
+        most = torch.finfo(values.dtype).max ** 0.5 if within is None else math.inf
+        check_weight_values(sample_weight, most)
+    if within is None:
+        return sample_weight.to(values)
+    # The bounds are out of range in half precision.
+    precision = torch.promote_types(sample_weight.dtype, values.dtype)
+    sample_weight = sample_weight.to(precision)
+    largest = sample_weight.detach().amax()
+    bounded = largest.clamp(*within)
+    is_within = (largest == bounded) | (largest == 0)
+    scaled = sample_weight / above_zero(largest) * bounded
+    return torch.where(is_within, sample_weight, scaled).to(values)
+
+
+def check_weight_values(sample_weight: Tensor, most: float) -> None:
+    """Raise a ValueError if a weight is negative, above `most`, NaN or infinite."""
+    low, high = (each.item() for each in sample_weight.detach().aminmax())
+    if low < 0:
+        raise ValueError(
+            f"sample_weight must be non-negative, got {low}. Use a weight of zero to "
+            "ignore a sample."
+        )
+    if not high < math.inf:
+        raise ValueError(
+            f"sample_weight must be finite, got {high}. Use a weight of zero to ignore "
+            "a sample."
+        )
+    if high > most:
+        raise ValueError(
+            f"sample_weight must be at most {most:.2g} unless reduction='mean', "
+            f"because weighted losses may overflow, got {high:.3g}. Divide all weights "
+            "by one number."
+        )

@@ -1,0 +1,70 @@
+"""Differentiable confidence scores computed from logits."""
+
+import torch
+from torch import Tensor
+
+from sklearn_calib._validation.arrays import shown
+from sklearn_calib._validation.probabilities import did_you_mean
+from sklearn_calib.losses._base.checks import can_check_values, check_finite, is_choice
+from sklearn_calib.losses._base.stable_gradients import negative_entropy
+from sklearn_calib.losses._base.typing import Confidence
+
+
+def _msp(logits: Tensor) -> Tensor:
+    return logits.softmax(1).max(1).values
+
+
+def _margin(logits: Tensor) -> Tensor:
+    first, second = logits.softmax(1).topk(2, dim=1).values.unbind(1)
+    return first - second
+
+
+def _negative_gini(logits: Tensor) -> Tensor:
+    return logits.softmax(1).square().sum(1) - 1
+
+
+def _l2_norm(logits: Tensor) -> Tensor:
+    return torch.linalg.vector_norm(logits.softmax(1), dim=1)
+
+
+def _max_logit(logits: Tensor) -> Tensor:
+    return logits.amax(1)
+
+
+# The same names as in sklearn_calib._numerics.confidence, which computes them in NumPy.
+_CONFIDENCES = {
+    "l2_norm": _l2_norm,
+    "margin": _margin,
+    "max_logit": _max_logit,
+    "msp": _msp,
+    "negative_entropy": negative_entropy,
+    "negative_gini": _negative_gini,
+}
+
+
+def check_confidence(confidence: Confidence) -> Confidence:
+    """Return `confidence` if it is callable or the name of a confidence score."""
+    if callable(confidence):
+        return confidence
+    if is_choice(confidence, _CONFIDENCES):
+        return confidence
+    raise ValueError(
+        f"confidence must be one of {sorted(_CONFIDENCES)} or a callable that takes "
+        f"logits, got {shown(confidence)}.{did_you_mean(confidence, _CONFIDENCES)}"
+    )
+
+
+def compute_confidence(confidence: Confidence, logits: Tensor) -> Tensor:
+    """Return one score per row of logits, larger for more confident predictions."""
+    check_confidence(confidence)
+    function = confidence if callable(confidence) else _CONFIDENCES[confidence]
+    score = function(logits)
+    if not isinstance(score, Tensor) or score.shape != logits.shape[:1]:
+        raise ValueError(
+            f"confidence must return a tensor of shape ({len(logits)},), one score per "
+            f"row of logits, got shape {tuple(getattr(score, 'shape', ()))}. Reduce "
+            "over the classes, as in logits.amax(1)."
+        )
+    if callable(confidence) and can_check_values(score):
+        check_finite("confidence", score, among=logits.isfinite().all(1))
+    return score.to(logits.dtype)

@@ -1,0 +1,268 @@
+"""AdaFocal loss: focal loss with gamma adapted to the calibration error of each bin."""
+
+import math
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from sklearn_calib._validation.arrays import shown
+from sklearn_calib.losses._base.checks import (
+    check_batch,
+    check_nonnegative,
+    reduce_loss,
+)
+from sklearn_calib.losses._base.margin import true_class_margin
+from sklearn_calib.losses._base.soft_targets import averages_over_labels
+from sklearn_calib.losses._base.typing import Reduction
+from sklearn_calib.losses._focal.validation_bins import (
+    LARGEST_GAMMA,
+    LOWEST_GAMMA,
+    _ValidationBinsLoss,
+    bin_of,
+    check_bins,
+    signed_focal_values,
+)
+
+
+@averages_over_labels
+def adafocal_loss(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    gamma: Tensor,
+    edges: Tensor,
+    reduction: Reduction = "mean",
+    sample_weight: Tensor | None = None,
+) -> Tensor:
+    r"""AdaFocal loss: focal loss with gamma adapted to the calibration of each bin.
+
+    Each bin of p_t, the predicted probability of the true class, has its own gamma
+    [1]_. The cross-entropy ``-log(p_t)`` is multiplied by ``(1 - p_t) ** gamma`` if
+    gamma is at least 0, as in the focal loss, and by ``(1 + p_t) ** abs(gamma)`` if it
+    is negative, as in the inverse focal loss. A positive gamma limits the confidence in
+    overconfident bins, and a negative gamma raises it in underconfident bins.
+
+    Parameters
+    ----------
+    logits : Tensor of shape (N, C)
+        Unnormalised log probabilities.
+    target : Tensor of shape (N,) or (N, C)
+        Class indices, or soft targets (class probabilities), over which the loss is
+        averaged.
+    gamma : Tensor of shape (n_bins,)
+        Finite gamma of each bin.
+    edges : Tensor of shape (n_bins - 1,)
+        Interior edges of the bins, non-decreasing. A value of p_t equal to an edge
+        belongs to the bin below it.
+    reduction : {"mean", "sum", "none"}, default="mean"
+        Whether to return the mean over the batch, the sum, or the loss of each sample.
+    sample_weight : Tensor of shape (N,), default=None
+        Non-negative sample weights. The mean becomes ``sum(w * l) / sum(w)``.
+
+    Returns
+    -------
+    loss : Tensor
+        A scalar, or of shape (N,) with ``reduction="none"``.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not match.
+    TypeError
+        If `gamma` or `edges` is not a tensor, or `logits` is not a floating point
+        tensor.
+
+    See Also
+    --------
+    AdaFocalLoss : Module that learns gamma and the edges from validation data.
+    focal_loss : Same gamma for all samples.
+    inverse_focal_loss : The loss of a bin whose gamma is negative.
+
+    Notes
+    -----
+    The gamma of a sample is treated as a constant in the gradient. The loss jumps where
+    p_t crosses an edge.
+
+    References
+    ----------
+    .. [1] A. Ghosh, T. Schaaf and M. Gormley, "AdaFocal: Calibration-aware Adaptive
+       Focal Loss", NeurIPS 2022, equation 5.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_calib.losses import adafocal_loss
+    >>> logits = torch.tensor([[2.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+    >>> gamma, edges = torch.tensor([3.0, -1.0]), torch.tensor([0.5])
+    >>> target = torch.tensor([0, 2])
+    >>> adafocal_loss(logits, target, gamma=gamma, edges=edges, reduction="none")
+    tensor([0.4281, 0.7593])
+    """
+    logits, target = check_batch(logits, target)
+    check_bins(logits, edges, gamma=gamma)
+    margin = true_class_margin(logits, target)
+    gamma = gamma.to(logits.dtype)[bin_of(torch.sigmoid(margin.detach()), edges)]
+    values = signed_focal_values(margin, F.logsigmoid(-margin), gamma)
+    return reduce_loss(values, reduction, sample_weight)
+
+
+class AdaFocalLoss(_ValidationBinsLoss, function=adafocal_loss):
+    """AdaFocal loss: focal loss with gamma adapted to the calibration of each bin.
+
+    Module version of :func:`adafocal_loss`. Its state is one gamma for each equal-mass
+    bin of the validation confidences. Each :meth:`update` multiplies gamma by
+    ``exp(lambd * (confidence - accuracy))``, so that gamma increases until the bin is
+    no longer overconfident. If gamma falls below `switch`, the bin changes to the
+    inverse focal loss, and changes back in the same way [1]_.
+
+    Parameters
+    ----------
+    n_bins : int, default=15
+        Number of bins, at least 1. The paper recommends 10 to 20.
+    lambd : float, default=1.0
+        Step size of the updates of gamma, at least 0. With 0, gamma does not change.
+    gamma_max : float, default=20.0
+        Largest gamma, at least `switch`. It may be infinite.
+    gamma_min : float, default=-2.0
+        Smallest gamma, between -100 and ``-switch``. Its absolute value is the largest
+        exponent of the inverse focal loss, whose gradient may have the wrong sign for
+        exponents above 3.591.
+    switch : float, default=0.2
+        If the absolute value of gamma falls below `switch`, gamma changes sign and its
+        absolute value is set to `switch`. With 0, gamma never changes sign.
+    gamma_initial : float, default=1.0
+        Gamma of all bins before the first update. Until then the bins have equal width.
+    reduction : {"mean", "sum", "none"}, default="mean"
+        Whether to return the mean over the batch, the sum, or the loss of each sample.
+
+    Attributes
+    ----------
+    gamma : Tensor of shape (n_bins,)
+        Gamma of each bin, a buffer and therefore part of ``state_dict``.
+    edges : Tensor of shape (n_bins - 1,)
+        Interior edges of the bins, a buffer. If the last update had too few distinct
+        confidences to fill all bins, the last edges are infinite.
+
+    See Also
+    --------
+    CalFocalLoss : Recomputes gamma at each update, without using its previous value.
+    AdaDualFocalLoss : Adapts the gamma of the dual focal loss.
+    sklearn_calib.callbacks.UpdateLoss : Calls :meth:`update` during training.
+
+    Notes
+    -----
+    Do not fit a post-hoc calibrator to the validation set from which the loss learns.
+
+    Gamma needs many updates, because each multiplies it by at most ``exp(lambd)`` and
+    usually changes it by a few percent. The paper updates it after each of 350 epochs.
+    :class:`~sklearn_calib.NeuralClassifier` updates it several times in each epoch if
+    `max_epochs` is below 100 and the validation set is large enough. Set `update_every`
+    of :class:`~sklearn_calib.callbacks.UpdateLoss` to change this.
+
+    A larger gamma slows down the growth of the confidence but does not reverse it. If
+    the network memorises a small training set before gamma has increased, use weight
+    decay, more updates, or a larger `lambd` or `gamma_initial`.
+
+    References
+    ----------
+    .. [1] A. Ghosh, T. Schaaf and M. Gormley, "AdaFocal: Calibration-aware Adaptive
+       Focal Loss", NeurIPS 2022, algorithm 1.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_calib.losses import AdaFocalLoss
+    >>> loss = AdaFocalLoss(n_bins=2)
+    >>> loss(torch.zeros(1, 2), torch.tensor([1]))
+    tensor(0.3466)
+    >>> record = loss.update([0, 1, 0], [[0.6, 0.4], [0.8, 0.2], [0.9, 0.1]])
+    >>> loss.gamma
+    tensor([1.2214, 0.9048])
+    """
+
+    formula = (
+        r"`focal` with the $\gamma$ of the bin of $p_t$, `inverse_focal` for "
+        r"$\gamma < 0$"
+    )
+    takes_probabilities = True
+    _largest_gamma = LARGEST_GAMMA
+    # Each update changes the logarithm of gamma by lambd times the calibration error.
+    min_updates = 100
+
+    gamma: Tensor
+
+    def __init__(
+        self,
+        *,
+        n_bins: int = 15,
+        lambd: float = 1.0,
+        gamma_max: float = 20.0,
+        gamma_min: float = -2.0,
+        switch: float = 0.2,
+        gamma_initial: float = 1.0,
+        reduction: Reduction = "mean",
+    ) -> None:
+        super().__init__(n_bins=n_bins, reduction=reduction)
+        self.lambd = check_nonnegative("lambd", lambd)
+        self.switch = check_nonnegative("switch", switch)
+        self.gamma_max = _check_gamma("gamma_max", gamma_max, switch, math.inf)
+        self.gamma_min = _check_gamma("gamma_min", gamma_min, LOWEST_GAMMA, -switch)
+        largest = min(gamma_max, self._largest_gamma)
+        self.gamma_initial = _check_gamma(
+            "gamma_initial", gamma_initial, gamma_min, largest
+        )
+        self.register_buffer("gamma", torch.full((n_bins,), float(gamma_initial)))
+
+    def _learn(self, confidence: np.ndarray, accuracy: np.ndarray) -> dict[str, Any]:
+        """Update gamma in the occupied bins."""
+        in_use = self.gamma[: len(confidence)]
+        in_use.copy_(
+            updated_gamma(
+                in_use,
+                torch.from_numpy(confidence - accuracy).to(in_use),
+                lambd=float(self.lambd),
+                gamma_max=min(self.gamma_max, self._largest_gamma),
+                gamma_min=float(self.gamma_min),
+                switch=float(self.switch),
+            )
+        )
+        return {"gamma": in_use}
+
+
+def updated_gamma(
+    gamma: Tensor,
+    gap: Tensor,
+    *,
+    lambd: float,
+    gamma_max: float,
+    gamma_min: float,
+    switch: float,
+) -> Tensor:
+    """Return the new gamma of each bin, given its confidence minus its accuracy."""
+    is_focal = gamma >= 0
+    # Larger exponents may overflow in single precision. Gamma reaches its limit first.
+    exponent = (lambd * torch.where(is_focal, gap, -gap)).clamp(max=80)
+    gamma = gamma * torch.exp(exponent)
+    gamma = gamma.clamp(gamma_min, float(min(gamma_max, LARGEST_GAMMA)))
+    other = torch.where(is_focal, -gamma.new_tensor(switch), switch)
+    return torch.where(gamma.abs() < switch, other, gamma)
+
+
+def _check_gamma(name: str, value: float, low: float, high: float) -> float:
+    """Return `value` if it is a number in [low, high]."""
+    low, high = float(low), float(high)
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise TypeError(
+            f"{name} must be a number in [{low:g}, {high:g}], got {shown(value)} of "
+            f"type {type(value).__name__}. Pass a float."
+        )
+    if not low <= value <= high:
+        raise ValueError(
+            f"{name} must be in [{low:g}, {high:g}], got {shown(value)}. The paper "
+            "uses gamma_min=-2, switch=0.2, gamma_initial=1 and gamma_max=20."
+        )
+    return value

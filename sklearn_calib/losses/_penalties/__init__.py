@@ -1,0 +1,1 @@
+"""Penalties on miscalibration or confidence, with a base loss."""

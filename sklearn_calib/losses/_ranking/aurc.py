@@ -1,0 +1,361 @@
+"""AURC loss and regularised AURC loss."""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sklearn_calib.losses._base.checks import (
+    REPETITIONS,
+    check_batch,
+    check_choice,
+    check_nonnegative,
+    check_positive,
+    check_weight,
+    is_choice,
+    reduce_loss,
+)
+from sklearn_calib.losses._base.composed import Base, _ComposedLoss, build_base
+from sklearn_calib.losses._base.logit_confidence import check_confidence
+from sklearn_calib.losses._base.typing import (
+    Confidence,
+    FloatOrAuto,
+    Ranks,
+    Reduction,
+    Weights,
+)
+from sklearn_calib.losses._ranking.rank_weights import RANKS, WEIGHTS, rank_weights
+from sklearn_calib.losses._ranking.soft_rank import ORDINARY_RANKS
+
+
+def regularized_aurc_loss(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    lambd: float = 0.5,
+    epsilon: FloatOrAuto = 0.05,
+    confidence: Confidence = "msp",
+    base: Base = "cross_entropy",
+    ranks: Ranks = "soft",
+    weights: Weights = "log",
+    reduction: Reduction = "mean",
+    sample_weight: Tensor | None = None,
+    **base_params: Any,
+) -> Tensor:
+    r"""Regularised AURC: base loss mixed with its area under the risk-coverage curve.
+
+    Let l be the base loss of a sample and r the rank of its confidence in the batch of
+    n samples, with rank 1 for the least confident one. The loss is the mean of
+    ``(1 - lambd) * l + lambd * w * l`` with the weight ``w = -log(1 - r / (n + 1))``
+    [1]_. Wrong predictions therefore cost more if they are among the most confident
+    ones.
+
+    Parameters
+    ----------
+    logits : Tensor of shape (N, C)
+        Unnormalised log probabilities.
+    target : Tensor of shape (N,)
+        Class indices.
+    lambd : float, default=0.5
+        Weight of the area, in [0, 1]. With 0, the loss is that of `base`, with 1 it is
+        the area under the risk-coverage curve. The authors use 0.3 and 0.5.
+    epsilon : float or "auto", default=0.05
+        Smoothing of the ranks, above 0; see :func:`soft_rank`. Its effect depends on
+        the batch size and on the spread of the confidences; see the notes. With "auto"
+        it is ``2 * spread / n``, where the spread is ``sqrt(12)`` times the standard
+        deviation of the confidences, but at least 0.2. For uniformly distributed
+        confidences the spread is the length of their interval. This value of epsilon is
+        treated as a constant in the gradient.
+    confidence : str or callable, default="msp"
+        Confidence score to rank: the largest probability ("msp"), the difference
+        between the two largest ("margin"), "negative_entropy", the sum of squared
+        probabilities minus 1 ("negative_gini"), their L2 norm ("l2_norm"), the largest
+        logit ("max_logit"), or a callable that takes logits and returns one score per
+        sample.
+    base : str or CalibrationLoss, default="cross_entropy"
+        Per-sample loss: a name accepted by :func:`get_loss`, or an instance, whose
+        `reduction` is ignored.
+    ranks : {"soft", "hard"}, default="soft"
+        Soft ranks are differentiable, so that training can change the order of the
+        confidences. Hard ranks are treated as constants in the gradient. Confidences
+        that are tied, up to rounding, have the mean of their ranks.
+    weights : {"log", "harmonic", "sele"}, default="log"
+        Weight of a sample of rank r:
+
+        - "log": ``-log(1 - r / (n + 1))``;
+        - "harmonic": ``H(n) - H(n - r)`` with the harmonic numbers H, extended to soft
+          ranks by the digamma function. With hard ranks the weighted mean is the
+          empirical area [2]_;
+        - "sele": ``r / n``. Twice the weighted mean is an upper bound of the area [3]_.
+    reduction : {"mean", "sum", "none"}, default="mean"
+        Whether to return the mean over the batch, the sum, or the loss of each sample,
+        which depends on the other samples through its rank.
+    sample_weight : Tensor of shape (N,), default=None
+        Non-negative sample weights. A sample of weight m counts as m identical samples,
+        also for the ranks, and n is the sum of the weights. The scale of the weights
+        therefore matters.
+    **base_params : dict
+        Parameters of `base`, as in ``base="focal", base__gamma=1.0``.
+
+    Returns
+    -------
+    loss : Tensor
+        A scalar, or of shape (N,) with ``reduction="none"``.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range, the confidence is not finite or the shapes do
+        not match.
+    TypeError
+        If a parameter or `logits` has the wrong type, or a keyword is unknown.
+
+    See Also
+    --------
+    RegularizedAURCLoss : Module version of this function.
+    aurc_loss : The area only, with hard ranks.
+    soft_rank : Computes the soft ranks.
+
+    Notes
+    -----
+    If the confidences have a small spread, so have their soft ranks, and the loss is
+    close to a multiple of the base loss. For example, for 128 confidences that are
+    evenly spaced in [0.1, 1] and ``epsilon=0.05``, the soft ranks are between 55.5 and
+    73.5, and the weights between 0.56 and 0.84. The weights of hard ranks are between
+    0.008 and 4.86.
+
+    With ``epsilon="auto"`` the soft ranks of evenly spaced confidences cover half of
+    the range from 1 to n, and the weights in the example are between 0.29 and 1.37.
+    This makes the area term stronger, which does not always improve the probabilities.
+    Tune epsilon.
+
+    The spread is at least 0.2 so that the gradient through the ranks is smaller than
+    that of the base loss while the confidences are nearly equal, early in training.
+
+    The gradient also flows through the weights (equations 40 to 44 of [1]_). This part
+    lowers the confidence of samples with a large loss and raises that of the others.
+
+    References
+    ----------
+    .. [1] H. Zhou, S. G. Gruber, T. Popordanoska and M. B. Blaschko, "Revisiting
+       Reweighted Risk for Calibration: AURC, Focal Loss, and Inverse Focal Loss",
+       arXiv:2505.23463, 2025, algorithm 1 and equation 22.
+    .. [2] H. Zhou, J. Van Landeghem, T. Popordanoska and M. B. Blaschko, "A Novel
+       Characterization of the Population Area Under the Risk Coverage Curve (AURC) and
+       Rates of Finite Sample Estimators", ICML 2025.
+    .. [3] V. Franc, D. Prusa and V. Voracek, "Optimal Strategies for Reject Option
+       Classifiers", JMLR 24, 2023.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_calib.losses import regularized_aurc_loss
+    >>> logits = torch.tensor([[2.0, 0.0], [0.0, 1.0], [0.0, 0.5]])
+    >>> target = torch.tensor([0, 0, 1])
+    >>> regularized_aurc_loss(logits, target, lambd=0.0)
+    tensor(0.6381)
+    >>> regularized_aurc_loss(logits, target, lambd=1.0, epsilon="auto")
+    tensor(0.4087)
+    """
+    _check_params(lambd, epsilon, ranks)
+    _check_area(confidence, weights)
+    base = build_base(base, base_params, regularized_aurc_loss)
+    logits, target = check_batch(logits, target)
+    values, score = base._values_and_confidence(logits, target, confidence)
+    repeats = sample_weight
+    if repeats is not None:
+        repeats = check_weight(repeats, values, within=REPETITIONS)
+    weight = rank_weights(
+        score, ranks=ranks, weights=weights, epsilon=epsilon, sample_weight=repeats
+    )
+    values = torch.lerp(values, weight * values, float(lambd))
+    return reduce_loss(values, reduction, sample_weight)
+
+
+def _check_params(lambd: float, epsilon: FloatOrAuto, ranks: Ranks) -> None:
+    """Check the parameters of the regularised loss that `aurc_loss` does not have."""
+    check_nonnegative("lambd", lambd, most=1)
+    if not is_choice(epsilon, ("auto",)):
+        check_positive(
+            "epsilon",
+            epsilon,
+            also=", or 'auto'",
+            hint=ORDINARY_RANKS,
+            within=(0, math.inf),
+        )
+    check_choice("ranks", ranks, RANKS)
+
+
+def _check_area(confidence: Confidence, weights: Weights) -> None:
+    """Check the parameters of the area."""
+    check_confidence(confidence)
+    check_choice("weights", weights, WEIGHTS)
+
+
+def aurc_loss(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    confidence: Confidence = "msp",
+    base: Base = "cross_entropy",
+    weights: Weights = "harmonic",
+    reduction: Reduction = "mean",
+    sample_weight: Tensor | None = None,
+    **base_params: Any,
+) -> Tensor:
+    """AURC loss: area under the risk-coverage curve of the base loss in the batch.
+
+    It is the mean over k of the mean base loss of the k most confident samples in the
+    batch [1]_. Wrong predictions therefore cost more if they are among the most
+    confident ones.
+
+    Parameters
+    ----------
+    logits : Tensor of shape (N, C)
+        Unnormalised log probabilities.
+    target : Tensor of shape (N,)
+        Class indices.
+    confidence : str or callable, default="msp"
+        Confidence score to rank: "msp", "margin", "negative_entropy", "negative_gini",
+        "l2_norm", "max_logit", or a callable, as in :func:`regularized_aurc_loss`.
+    base : str or CalibrationLoss, default="cross_entropy"
+        Per-sample loss: a name accepted by :func:`get_loss`, or an instance, whose
+        `reduction` is ignored.
+    weights : {"harmonic", "log", "sele"}, default="harmonic"
+        Estimator of the area, by the weight of a sample of rank r, with rank 1 for the
+        least confident one:
+
+        - "harmonic": ``H(n) - H(n - r)`` with the harmonic numbers H. The weighted mean
+          is the empirical area;
+        - "log": ``-log(1 - r / (n + 1))``, the limit of these weights for large n;
+        - "sele": ``r / n``. Twice the weighted mean is an upper bound of the area [2]_.
+    reduction : {"mean", "sum", "none"}, default="mean"
+        Whether to return the mean over the batch, the sum, or the loss of each sample,
+        which depends on the other samples through its rank.
+    sample_weight : Tensor of shape (N,), default=None
+        Non-negative sample weights. A sample of weight m counts as m identical samples,
+        also for the ranks. The scale of the weights therefore matters.
+    **base_params : dict
+        Parameters of `base`, as in ``base="focal", base__gamma=1.0``.
+
+    Returns
+    -------
+    loss : Tensor
+        A scalar, or of shape (N,) with ``reduction="none"``.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is invalid, the confidence is not finite or the shapes do not
+        match.
+    TypeError
+        If `logits` is not a floating point tensor, or a keyword is unknown.
+
+    See Also
+    --------
+    AURCLoss : Module version of this function.
+    regularized_aurc_loss : Adds the base loss, and a gradient through the ranks.
+    sklearn_calib.metrics.aurc_loss : The metric, in which the estimator "log" is named
+        "population".
+
+    Notes
+    -----
+    The loss is :func:`regularized_aurc_loss` with ``lambd=1`` and hard ranks. The ranks
+    are treated as constants in the gradient. Confidences that are tied, up to rounding,
+    have the mean of their ranks.
+
+    The least confident samples have weights near 0. Use :func:`regularized_aurc_loss`
+    with ``lambd`` below 1 to give them more weight.
+
+    References
+    ----------
+    .. [1] H. Zhou, J. Van Landeghem, T. Popordanoska and M. B. Blaschko, "A Novel
+       Characterization of the Population Area Under the Risk Coverage Curve (AURC) and
+       Rates of Finite Sample Estimators", ICML 2025.
+    .. [2] V. Franc, D. Prusa and V. Voracek, "Optimal Strategies for Reject Option
+       Classifiers", JMLR 24, 2023.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_calib.losses import aurc_loss
+    >>> logits = torch.tensor([[2.0, 0.0], [0.0, 1.0], [0.0, 0.5]])
+    >>> aurc_loss(logits, torch.tensor([0, 0, 1]))
+    tensor(0.4950)
+    """
+    return regularized_aurc_loss(
+        logits,
+        target,
+        lambd=1.0,
+        confidence=confidence,
+        base=build_base(base, base_params, aurc_loss),
+        ranks="hard",
+        weights=weights,
+        reduction=reduction,
+        sample_weight=sample_weight,
+    )
+
+
+class RegularizedAURCLoss(_ComposedLoss, function=regularized_aurc_loss):
+    """Module version of :func:`regularized_aurc_loss`. See there for details.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_calib.losses import RegularizedAURCLoss
+    >>> loss = RegularizedAURCLoss(lambd=0.3, base="focal", base__gamma=1.0)
+    >>> loss(torch.zeros(1, 2), torch.tensor([1]))
+    tensor(0.3147)
+    """
+
+    formula = (
+        r"mean of $(1 - \lambda + \lambda\, w(\text{soft rank of } r)) (-\log p_t)$"
+    )
+    needs_values = True
+
+    def __init__(
+        self,
+        *,
+        lambd: float = 0.5,
+        epsilon: FloatOrAuto = 0.05,
+        confidence: Confidence = "msp",
+        base: Base = "cross_entropy",
+        ranks: Ranks = "soft",
+        weights: Weights = "log",
+        reduction: Reduction = "mean",
+        **base_params: Any,
+    ) -> None:
+        super().__init__(base=base, base_params=base_params, reduction=reduction)
+        _check_params(lambd, epsilon, ranks)
+        _check_area(confidence, weights)
+        self.lambd, self.epsilon, self.ranks = lambd, epsilon, ranks
+        self.confidence, self.weights = confidence, weights
+
+
+class AURCLoss(_ComposedLoss, function=aurc_loss):
+    """Module version of :func:`aurc_loss`. See there for details.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_calib.losses import AURCLoss
+    >>> AURCLoss()(torch.zeros(1, 2), torch.tensor([1]))
+    tensor(0.6931)
+    """
+
+    formula = r"mean of $w(\text{rank of } r) (-\log p_t)$, $w(k) = H_n - H_{n - k}$"
+    needs_values = True
+
+    def __init__(
+        self,
+        *,
+        confidence: Confidence = "msp",
+        base: Base = "cross_entropy",
+        weights: Weights = "harmonic",
+        reduction: Reduction = "mean",
+        **base_params: Any,
+    ) -> None:
+        super().__init__(base=base, base_params=base_params, reduction=reduction)
+        _check_area(confidence, weights)
+        self.confidence, self.weights = confidence, weights

@@ -1,0 +1,317 @@
+"""Selective AURC loss."""
+
+from collections.abc import Callable
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor
+
+from sklearn_calib._validation.arrays import shown
+from sklearn_calib.losses._base.checks import (
+    REPETITIONS,
+    above_zero,
+    can_check_values,
+    check_batch,
+    check_can_move,
+    check_n_bins,
+    check_nonnegative,
+    check_positive,
+    check_tensor,
+    check_weight,
+    reduce_loss,
+)
+from sklearn_calib.losses._base.composed import Base, _ComposedLoss, build_base
+from sklearn_calib.losses._base.logit_confidence import (
+    check_confidence,
+    compute_confidence,
+)
+from sklearn_calib.losses._base.loss import CalibrationLoss
+from sklearn_calib.losses._base.typing import Reduction
+
+# The named confidence scores with values in [0, 1], the range of the histogram.
+UnitName = Literal["l2_norm", "margin", "msp"]
+UnitConfidence = UnitName | Callable[[Tensor], Tensor]
+CONFIDENCES = get_args(UnitName)
+
+
+def selective_aurc_loss(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    quantile: float = 0.5,
+    bandwidth: float = 0.05,
+    confidence: UnitConfidence = "msp",
+    base: Base = "cross_entropy",
+    histogram: Tensor | None = None,
+    reduction: Reduction = "mean",
+    sample_weight: Tensor | None = None,
+    **base_params: Any,
+) -> Tensor:
+    r"""Selective AURC loss: base loss weighted by smoothed ranks of the confidence.
+
+    Let l be the base loss and c the confidence of a sample, G the distribution function
+    of the confidences, and t the `quantile` of the confidences in the batch. The loss
+    is the mean of ``-log(1 - G(min(c, t))) * l`` [1]_. It differs from the AURC loss in
+    two ways. First, all samples with a confidence above t have the same weight. Second,
+    the ranks are computed from a smoothed histogram, which can include earlier batches.
+
+    Parameters
+    ----------
+    logits : Tensor of shape (N, C)
+        Unnormalised log probabilities.
+    target : Tensor of shape (N,)
+        Class indices.
+    quantile : float, default=0.5
+        Fraction of the samples whose weights depend on their confidence, in [0, 1].
+        These are the least confident samples. The authors use 0.25 to 0.5.
+    bandwidth : float, default=0.05
+        Width of the sigmoid function that smooths the steps of G, above 0.
+    confidence : {"msp", "margin", "l2_norm"} or callable, default="msp"
+        Confidence score in [0, 1]: the largest probability, the difference between the
+        two largest, the L2 norm of the probabilities, or a callable that takes logits
+        and returns one score per sample.
+    base : str or CalibrationLoss, default="cross_entropy"
+        Per-sample loss: a name accepted by :func:`get_loss`, or an instance, whose
+        `reduction` is ignored.
+    histogram : Tensor of shape (n_bins,), default=None
+        Counts of earlier confidences in equal-width bins of [0, 1], to which those of
+        the batch are added. None means 64 bins and no earlier batches.
+    reduction : {"mean", "sum", "none"}, default="mean"
+        Whether to return the mean over the batch, the sum, or the loss of each sample,
+        which depends on the other samples through G.
+    sample_weight : Tensor of shape (N,), default=None
+        Non-negative sample weights. A sample of weight m counts as m identical samples.
+    **base_params : dict
+        Parameters of `base`, as in ``base="focal", base__gamma=1.0``.
+
+    Returns
+    -------
+    loss : Tensor
+        A scalar, or of shape (N,) with ``reduction="none"``.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range, a confidence is not in [0, 1] or the shapes do
+        not match.
+    TypeError
+        If a parameter or `logits` has the wrong type.
+
+    See Also
+    --------
+    SelectiveAURCLoss : Module version of this function, which keeps the histogram.
+    regularized_aurc_loss : Uses ranks within the batch.
+
+    Notes
+    -----
+    The gradient flows through G and t. The histogram is treated as a constant. G is
+    clipped to [1 / (n + 1), n / (n + 1)], where n is the number of samples in the
+    batch, or the sum of their weights.
+
+    The loss may not train a network from random weights. A sample can lower its loss by
+    lowering its confidence and, unlike with ranks, all samples can do so at once. On
+    three overlapping blobs, where cross-entropy reaches an accuracy of 0.94, this loss
+    reached 0.21 to 0.78 after 50 epochs. Start from a network that was trained
+    with another loss, and monitor its accuracy.
+
+    References
+    ----------
+    .. [1] H. Zhou, S. G. Gruber, T. Popordanoska and M. B. Blaschko, "Revisiting
+       Reweighted Risk for Calibration: AURC, Focal Loss, and Inverse Focal Loss",
+       arXiv:2505.23463, 2025. The loss of its later versions,
+       "AURC, Focal, and Inverse Focal Loss".
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_calib.losses import selective_aurc_loss
+    >>> logits = torch.tensor([[2.0, 0.0], [0.0, 1.0], [0.0, 0.5]])
+    >>> selective_aurc_loss(logits, torch.tensor([0, 1, 1]))
+    tensor(0.1448)
+    """
+    _check_params(quantile, bandwidth, confidence)
+    base = build_base(base, base_params, selective_aurc_loss)
+    logits, target = check_batch(logits, target)
+    if histogram is None:
+        histogram = logits.new_zeros(64)
+    _check_histogram(histogram, logits)
+    return _loss_and_histogram(
+        logits,
+        target,
+        quantile=quantile,
+        bandwidth=bandwidth,
+        confidence=confidence,
+        base=base,
+        histogram=histogram,
+        reduction=reduction,
+        sample_weight=sample_weight,
+    )[0]
+
+
+def _loss_and_histogram(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    quantile: float,
+    bandwidth: float,
+    confidence: UnitConfidence,
+    base: CalibrationLoss,
+    histogram: Tensor,
+    reduction: Reduction,
+    sample_weight: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    """Return the loss, and the histogram with the confidences of the batch."""
+    values = base(logits, target)
+    weight = torch.ones_like(values)
+    if sample_weight is not None:
+        weight = check_weight(sample_weight, values, within=REPETITIONS)
+    score = compute_confidence(confidence, logits)
+    histogram = histogram.to(score) + _count(score.detach(), weight, len(histogram))
+    bound = _quantile(score, weight, float(quantile))
+    rank = _distribution(torch.minimum(score, bound), histogram, float(bandwidth))
+    n = above_zero(weight.sum())
+    rank = torch.clamp(rank, 1 / (n + 1), n / (n + 1))
+    values = -torch.log1p(-rank) * values
+    return reduce_loss(values, reduction, sample_weight), histogram
+
+
+def _count(score: Tensor, weight: Tensor, n_bins: int) -> Tensor:
+    """Return the total weight of the scores in each of `n_bins` equal-width bins."""
+    if can_check_values(score) and ((score < 0) | (score > 1 + 1e-6)).any():
+        raise ValueError(
+            "confidence must return scores in [0, 1], got values in "
+            f"[{score.min().item():.3g}, {score.max().item():.3g}]. Use one of "
+            f"{CONFIDENCES}, or rescale the scores."
+        )
+    # A NaN makes the loss NaN, but does not enter the histogram.
+    is_known = score == score
+    index = torch.where(is_known, score * n_bins, 0).long().clamp(max=n_bins - 1)
+    return score.new_zeros(n_bins).index_add(0, index, weight * is_known)
+
+
+def _distribution(score: Tensor, histogram: Tensor, bandwidth: float) -> Tensor:
+    """Return G, the smoothed distribution function of the histogram, at each score."""
+    bins = torch.arange(len(histogram), device=score.device, dtype=score.dtype)
+    centres = (bins + 0.5) / len(histogram)
+    steps = torch.sigmoid((score.unsqueeze(1) - centres) / bandwidth)
+    total = above_zero(histogram.sum())
+    # Not a matrix product, which would be rounded under autocast.
+    return (steps * (histogram / total)).sum(1)
+
+
+def _quantile(score: Tensor, weight: Tensor, quantile: float) -> Tensor:
+    """Return the interpolated quantile of the scores, with weights as repetitions."""
+    score, order = score.sort()
+    rank = weight[order].cumsum(0)
+    position = (quantile * (rank[-1] - 1)).clamp_min(0)
+    below = position.floor()
+    neighbours = torch.searchsorted(rank, torch.stack([below, below + 1]), right=True)
+    low, high = score[neighbours.clamp(max=len(score) - 1)]
+    return torch.lerp(low, high, position - below)
+
+
+def _check_histogram(histogram: Tensor, logits: Tensor) -> None:
+    """Raise an error unless the histogram is a real and non-empty 1-d tensor."""
+    check_tensor("histogram", histogram, rule="a torch.Tensor or None")
+    check_can_move("histogram", histogram, logits)
+    if histogram.is_complex() or histogram.ndim != 1 or not len(histogram):
+        raise ValueError(
+            "histogram must be real and have shape (n_bins,), the number of "
+            f"confidences in each bin, got dtype {histogram.dtype} and shape "
+            f"{tuple(histogram.shape)}. Pass None to ignore earlier batches."
+        )
+
+
+def _check_params(
+    quantile: float, bandwidth: float, confidence: UnitConfidence
+) -> None:
+    """Check the parameters of the weights."""
+    check_nonnegative("quantile", quantile, most=1)
+    check_positive("bandwidth", bandwidth, hint="The authors use 0.05.")
+    check_confidence(confidence)
+    if not callable(confidence) and confidence not in CONFIDENCES:
+        raise ValueError(
+            f"confidence must be one of {CONFIDENCES}, whose values are in [0, 1], or "
+            f"a callable, got {shown(confidence)}. Use 'msp'."
+        )
+
+
+class SelectiveAURCLoss(_ComposedLoss, function=selective_aurc_loss):
+    """Selective AURC loss: base loss weighted by smoothed ranks of the confidence.
+
+    Module version of :func:`selective_aurc_loss`. See there for details. In training
+    mode it adds the confidences of each batch to its histogram, which
+    `NeuralClassifier` resets at the start of each epoch.
+
+    Parameters
+    ----------
+    quantile : float, default=0.5
+        Fraction of the samples whose weights depend on their confidence, in [0, 1].
+        These are the least confident samples.
+    n_bins : int, default=64
+        Number of bins of the histogram.
+    bandwidth : float, default=0.05
+        Width of the sigmoid function that smooths the steps of G, above 0.
+    confidence : {"msp", "margin", "l2_norm"} or callable, default="msp"
+        Confidence score in [0, 1], or a callable that computes it from logits.
+    base : str or CalibrationLoss, default="cross_entropy"
+        Per-sample loss.
+    reduction : {"mean", "sum", "none"}, default="mean"
+        Whether to return the mean over the batch, the sum, or the loss of each sample.
+    **base_params : dict
+        Parameters of `base`, as in ``base="focal", base__gamma=1.0``.
+
+    Attributes
+    ----------
+    histogram : Tensor of shape (n_bins,)
+        Counts of the confidences since the last :meth:`start_epoch`, a buffer.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_calib.losses import SelectiveAURCLoss
+    >>> loss = SelectiveAURCLoss(quantile=0.25)
+    >>> loss(torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 1]))
+    tensor(0.0954)
+    """
+
+    formula = (
+        r"mean of $-\log(1 - G(\min(r, \tau))) (-\log p_t)$, $G$ the distribution "
+        r"function and $\tau$ a quantile of $r$"
+    )
+    histogram: Tensor
+
+    def __init__(
+        self,
+        *,
+        quantile: float = 0.5,
+        n_bins: int = 64,
+        bandwidth: float = 0.05,
+        confidence: UnitConfidence = "msp",
+        base: Base = "cross_entropy",
+        reduction: Reduction = "mean",
+        **base_params: Any,
+    ) -> None:
+        super().__init__(base=base, base_params=base_params, reduction=reduction)
+        _check_params(quantile, bandwidth, confidence)
+        check_n_bins(n_bins, usual=64)
+        self.quantile, self.n_bins, self.bandwidth = quantile, n_bins, bandwidth
+        self.confidence = confidence
+        self.register_buffer("histogram", torch.zeros(n_bins))
+
+    def forward(
+        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
+    ) -> Tensor:
+        """Return the loss of a batch; in training mode, update the histogram."""
+        loss, histogram = _loss_and_histogram(
+            *check_batch(logits, target),
+            sample_weight=sample_weight,
+            **self._arguments(),
+        )
+        if self.training:
+            self.histogram.copy_(histogram)
+        return loss
+
+    def start_epoch(self) -> None:
+        """Reset the histogram."""
+        self.histogram.zero_()

@@ -1,0 +1,126 @@
+"""LogitNorm loss: cross-entropy of normalised logits."""
+
+import torch
+from torch import Tensor
+
+from sklearn_calib.losses._base.checks import (
+    LARGEST,
+    check_batch,
+    check_positive,
+)
+from sklearn_calib.losses._base.loss import CalibrationLoss
+from sklearn_calib.losses._base.typing import Reduction
+from sklearn_calib.losses._scoring_rules.cross_entropy import cross_entropy_loss
+
+# Added to the norm, as in the authors' code, to avoid 0 / 0 if all logits are zero.
+TINY = 1e-7
+
+
+def logitnorm_loss(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    temperature: float = 0.04,
+    reduction: Reduction = "mean",
+    sample_weight: Tensor | None = None,
+) -> Tensor:
+    r"""LogitNorm loss: cross-entropy of logits scaled to a constant norm.
+
+    It is the cross-entropy of ``softmax(z / (temperature * |z|))`` with the Euclidean
+    norm ``|z|`` of the logits [1]_. Cross-entropy makes networks overconfident, because
+    they can lower it by increasing the norm of the logits. LogitNorm does not depend on
+    this norm. It is bounded below by a positive number.
+
+    Parameters
+    ----------
+    logits : Tensor of shape (N, C)
+        Outputs of the network, z. Adding a constant to all logits of a sample changes
+        their norm and therefore the loss, unlike for other losses.
+    target : Tensor of shape (N,) or (N, C)
+        Class indices, or soft targets (class probabilities whose rows sum to one).
+    temperature : float, default=0.04
+        Inverse of the norm to which the logits are scaled, above 0. The default is the
+        value for CIFAR-10 in [1]_; the default of the authors' code is 1.
+    reduction : {"mean", "sum", "none"}, default="mean"
+        Whether to return the mean over the batch, the sum, or the loss of each sample.
+    sample_weight : Tensor of shape (N,), default=None
+        Non-negative sample weights. The mean becomes ``sum(w * l) / sum(w)``.
+
+    Returns
+    -------
+    loss : Tensor
+        A scalar, or of shape (N,) with ``reduction="none"``.
+
+    Raises
+    ------
+    ValueError
+        If `temperature` is not above 0, or the shapes do not match.
+    TypeError
+        If `temperature` is not a number, or `logits` is not a floating point tensor.
+
+    See Also
+    --------
+    LogitNormLoss : Module version of this function.
+
+    Notes
+    -----
+    Predictions are computed from the unnormalised logits, because their norm helps to
+    separate in-distribution from out-of-distribution inputs. As training does not
+    calibrate this norm, apply temperature scaling afterwards.
+
+    The gradient is finite, but as large as ``1e7 / temperature`` if all logits are
+    zero. Do not initialise the last layer with zeros.
+
+    References
+    ----------
+    .. [1] H. Wei, R. Xie, H. Cheng, L. Feng, B. An and Y. Li, "Mitigating Neural
+       Network Overconfidence with Logit Normalization", ICML 2022.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_calib.losses import logitnorm_loss
+    >>> logits = torch.tensor([[2.0, 0.0, 0.0], [20.0, 0.0, 0.0]])
+    >>> logitnorm_loss(logits, torch.tensor([0, 0]), temperature=1.0, reduction="none")
+    tensor([0.5514, 0.5514])
+    """
+    temperature = float(_check_temperature(temperature))
+    logits, _ = check_batch(logits, target, soft=True)
+    norm = torch.linalg.vector_norm(logits, dim=1, keepdim=True)
+    return cross_entropy_loss(
+        logits / ((norm + TINY) * temperature),
+        target,
+        reduction=reduction,
+        sample_weight=sample_weight,
+    )
+
+
+def _check_temperature(temperature: float) -> float:
+    """Return `temperature` if it is a number above 0."""
+    hint = "Use a small value, such as 0.04."
+    # The gradient contains the square of 1 / temperature.
+    limits = 1e-15, LARGEST
+    return check_positive("temperature", temperature, hint=hint, within=limits)
+
+
+class LogitNormLoss(CalibrationLoss, function=logitnorm_loss):
+    """Module version of :func:`logitnorm_loss`. See there for details.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_calib.losses import LogitNormLoss
+    >>> LogitNormLoss(temperature=1.0)(torch.tensor([[3.0, 4.0]]), torch.tensor([1]))
+    tensor(0.5981)
+    """
+
+    formula = (
+        r"$-\log \mathrm{softmax}(z / (T \lVert z \rVert))_t$, $T$ = `temperature`"
+    )
+    takes_probabilities = True
+
+    def __init__(
+        self, *, temperature: float = 0.04, reduction: Reduction = "mean"
+    ) -> None:
+        super().__init__(reduction=reduction)
+        self.temperature = _check_temperature(temperature)

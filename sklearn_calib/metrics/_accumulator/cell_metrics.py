@@ -1,0 +1,207 @@
+"""Metrics of cells, computed by the metric functions on one or two samples per cell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from inspect import signature
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sklearn_calib._numerics.binning import gap_error
+from sklearn_calib._sklearn.metric_options import (
+    check_options,
+    name_of,
+    without_partial,
+)
+from sklearn_calib._validation.arrays import shown
+from sklearn_calib._validation.probabilities import StrOptions, validate_params
+from sklearn_calib._validation.types import Floats, Metric, Options
+from sklearn_calib.metrics._binned_sums.grid import Cells, Grid
+from sklearn_calib.metrics._calibration_errors.binned_error import (
+    expected_calibration_error,
+    maximum_calibration_error,
+)
+from sklearn_calib.metrics._calibration_errors.classwise_error import (
+    NORM,
+    check_reduce_bias,
+    classwise_calibration_error,
+)
+from sklearn_calib.metrics._calibration_errors.kernel_error import (
+    kernel_calibration_error,
+)
+from sklearn_calib.metrics._hypothesis_tests.spiegelhalter import (
+    SignificanceResult,
+    spiegelhalter_result,
+    spiegelhalter_test,
+)
+
+# Errors with bins, which are computed from the sums over bins, and their norms.
+BINNED: dict[Metric, Options] = {
+    classwise_calibration_error: {},
+    expected_calibration_error: {},
+    maximum_calibration_error: {"norm": "max"},
+}
+
+
+class Points(NamedTuple):
+    """Occupied cells as samples, two for each: the correct ones and the wrong ones."""
+
+    confidence: Floats  # (2, n_cells)
+    weight: Floats  # (2, n_cells)
+
+    def measure(self, metric: Metric, mode: str, options: Options) -> Any:
+        """Return a metric of these samples."""
+        is_correct = np.repeat([1, 0], self.weight.shape[1])
+        weight = self.weight.ravel()
+        seen = weight > 0
+        is_correct, weight = is_correct[seen], weight[seen]
+        proba = self.confidence.ravel()[seen]
+        if mode == "top_label" and takes(metric, "confidence"):
+            # The predicted class is 1, and its rank is that of the confidence.
+            options = {**options, "confidence": proba}
+            proba = np.ones(len(proba))
+        if takes(metric, "labels"):
+            options = {**options, "labels": [0, 1]}
+        return metric(is_correct, proba, sample_weight=weight, **options)
+
+
+def points(cells: Cells, grid: Grid) -> Points:
+    """Return the samples for the cells of one row, at their mean confidence."""
+    weight, gap, correct = cells.sums[:3]
+    low, high = grid.ends_of(cells.place)
+    mean = np.clip((gap + correct) / weight, low, high)
+    # Rounding errors must not make a sum negative.
+    correct = np.clip(correct, 0, weight)
+    return Points(np.stack([mean, mean]), np.stack([correct, weight - correct]))
+
+
+@lru_cache
+def takes(metric: Metric, name: str) -> bool:
+    """Whether a metric has a parameter."""
+    return name in signature(metric).parameters
+
+
+def metric_and_options(
+    metric: Metric, options: Options, mode: str, method: Callable[..., Any]
+) -> tuple[Metric, Options]:
+    """Return the function and all options of the metric that `method` received."""
+    function, options = without_partial(metric, options)
+    is_binned = any(function is each for each in BINNED)
+    known = metric
+    if is_binned and mode == "classwise":
+        known = classwise_calibration_error
+    check_options(known, options, method)
+    return function, options
+
+
+def modes_of(metric: Metric) -> set[str]:
+    """Return the values of the parameter `mode` of a metric of this package."""
+    constraints = getattr(metric, "_skl_parameter_constraints", {}).get("mode", [])
+    options = (each.options for each in constraints if isinstance(each, StrOptions))
+    return set().union(*options)
+
+
+def check_metric(metric: Metric, mode: str, options: Options) -> None:
+    """Raise an error for a metric that the cells of a mode do not determine."""
+    name = name_of(metric)
+    if not takes(metric, "sample_weight"):
+        raise TypeError(
+            "metric must have the parameter sample_weight, because samples are counted "
+            f"in cells, got {name!r}."
+        )
+    if takes(metric, "n_resamples"):
+        raise TypeError(
+            "metric must not draw samples, because the number of cells is not that of "
+            f"the samples, got {name!r}. Use the method interval."
+        )
+    is_ranking = takes(metric, "confidence") and mode == "top_label"
+    known = modes_of(metric) | {"positive"} | ({"top_label"} if is_ranking else set())
+    if metric is classwise_calibration_error:
+        known = {"classwise"}
+    if mode not in known:
+        raise ValueError(
+            f'metric must be defined for mode="{mode}", got {name!r}. Use an '
+            'accumulator with mode="positive" for two classes, or another metric.'
+        )
+    fixed = {"confidence", "labels", "mode", "pos_label", "sample_weight"}
+    if is_ranking:
+        fixed.add("loss")
+    if unknown := sorted(fixed & options.keys()):
+        raise ValueError(
+            f"{unknown[0]} must not be given, because the accumulator determines it, "
+            f"got {shown(options[unknown[0]])}. Set the labels and modes of the "
+            "accumulator; the positive class is the second of its labels."
+        )
+    bandwidth = options.get("bandwidth", "median")
+    if metric is kernel_calibration_error and isinstance(bandwidth, str):
+        raise ValueError(
+            "bandwidth must be a number, because the median distance of the samples is "
+            f"not known, got {shown(bandwidth)}."
+        )
+
+
+@validate_params(
+    {**NORM, "reduce_bias": ["boolean"], "average": [StrOptions({"mean", "sum"})]},
+    prefer_skip_nested_validation=True,
+)
+def binned_error(
+    sums: Floats,
+    strategy: str,
+    *,
+    norm: str = "l1",
+    reduce_bias: bool = False,
+    average: str = "mean",
+) -> float:
+    """Return the calibration error, given sums of shape (3, n_rows, n_bins)."""
+    check_reduce_bias(reduce_bias, norm, strategy)
+    weight, gap, correct = sums
+    return gap_error(
+        weight, gap, correct, norm, reduce_bias=reduce_bias, average=average
+    )
+
+
+def spiegelhalter(
+    cells: Cells, grid: Grid, *, alternative: str = "two-sided"
+) -> SignificanceResult:
+    """Return the result of `spiegelhalter_test` for the mean confidence of cells."""
+    (confidence, _), (correct, wrong) = points(cells, grid)
+    squares = cells.with_squares()[3]
+    impossible = ((confidence == 0) & (correct > 0)) | ((confidence == 1) & (wrong > 0))
+    slope = 2 * confidence - 1
+    deviation = (cells.sums[1] * slope).sum()
+    variance = (squares * slope**2 * confidence * (1 - confidence)).sum()
+    return spiegelhalter_result(
+        deviation, variance, alternative, is_impossible=bool(impossible.any())
+    )
+
+
+def evaluate(
+    cells: Cells, grid: Grid, n_rows: int, metric: Metric, mode: str, options: Options
+) -> Any:
+    """Return a metric of cells."""
+    own_bins = not {"n_bins", "strategy"} & options.keys()
+    if metric in BINNED and own_bins:
+        sums = sums_over_bins(cells, grid, n_rows)
+        return binned_error(sums, grid.strategy, **{**BINNED[metric], **options})
+    if not grid.is_fine:
+        raise ValueError(
+            'strategy must be "quantile" for metrics without bins and mode '
+            f'"classwise", got {grid.strategy!r}.'
+        )
+    if metric is spiegelhalter_test:
+        return spiegelhalter(cells, grid, **options)
+    rows = cells.rows(n_rows, grid.n_cells)
+    values = [points(row, grid).measure(metric, mode, options) for row in rows]
+    return values[0] if mode != "classwise" else float(np.mean(values))
+
+
+def sums_over_bins(cells: Cells, grid: Grid, n_rows: int) -> Floats:
+    """Return the sums over bins, of shape (3, n_rows, n_bins)."""
+    if grid.is_fine:
+        rows = cells.rows(n_rows, grid.n_cells)
+        return np.stack([row.in_bins(grid) for row in rows], axis=1)
+    sums = np.zeros((3, n_rows * grid.n_cells))
+    sums[:, cells.place] = cells.sums[:3]
+    return sums.reshape(3, n_rows, grid.n_cells)

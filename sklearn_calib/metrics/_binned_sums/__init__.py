@@ -1,0 +1,1 @@
+"""Sums over samples in bins, from arrays of any library."""

@@ -1,0 +1,151 @@
+"""Cells of `CalibrationAccumulator`: sparse sums over narrow intervals of confidence.
+
+A row is a class, or the only one of the modes "top_label" and "positive". Its interval
+[0, 1] is divided into `N_CELLS` fine cells, which the edges of uniform bins divide
+further, so that each bin consists of cells. With uniform bins and the mode "classwise",
+the cells are the bins.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from sklearn_calib._numerics.binning import bin_index, interior_edges, quantile_ends
+from sklearn_calib._validation.types import Floats, Ints
+
+# With this number, a cell is at most 4e-4 wide, and 1.5e-7 at 0 and 1.
+N_CELLS = 4096
+# Limit on the cells of all classes.
+MOST_CELLS = 2**24
+
+
+class Grid(NamedTuple):
+    """Division of [0, 1] into cells and bins."""
+
+    n_bins: int
+    strategy: str
+    is_fine: bool = True
+
+    @property
+    def n_cells(self) -> int:
+        """Return the number of cells of a row."""
+        if not self.is_fine:
+            return self.n_bins
+        return N_CELLS + (self.n_bins - 1) * (self.strategy == "uniform")
+
+    def cell_of(self, values: Floats) -> Ints:
+        """Return the cell of each value."""
+        index: Ints = np.zeros(values.shape, dtype=np.intp)
+        if self.is_fine:
+            # Cells of equal width in asin(sqrt(p)) are narrower at both ends.
+            place = np.arcsin(np.sqrt(values, dtype=np.float64))
+            place *= 2 * N_CELLS / np.pi
+            index = np.minimum(place.astype(np.intp), N_CELLS - 1)
+        # The sum of the numbers of edges of both kinds below the value.
+        return index + bin_index(values, self.uniform_edges(values))
+
+    def ends_of(self, cells: Ints) -> tuple[Floats, Floats]:
+        """Return the lower and the upper ends of cells of a row."""
+        edges = self._edges()
+        return edges[cells], edges[cells + 1]
+
+    @lru_cache(maxsize=8)  # noqa: B019 - a few small arrays
+    def _edges(self) -> Floats:
+        """Return the edges of the cells, from 0 to 1."""
+        steps = np.arange(1, N_CELLS if self.is_fine else 1)
+        fine = np.sin(np.pi / 2 * steps / N_CELLS) ** 2
+        uniform = self.uniform_edges(fine)
+        return np.r_[0.0, np.sort(np.r_[fine, uniform]), 1.0]
+
+    def bin_ends(self, cells: Ints, weight: Floats) -> Ints:
+        """Return the number of occupied cells up to the end of each bin of a row."""
+        if self.strategy == "quantile":
+            ends = quantile_ends(weight.cumsum(), self.n_bins)
+        else:
+            last = self.cell_of(self.uniform_edges())
+            ends = np.searchsorted(cells, last, side="right")
+        return np.r_[ends, len(cells)]
+
+    def uniform_edges(self, values: Floats | None = None) -> Floats:
+        """Return the edges of uniform bins, if any, in the dtype of the values."""
+        values = np.empty(0) if values is None else values
+        n_bins = self.n_bins if self.strategy == "uniform" else 1
+        return interior_edges(values, n_bins=n_bins, strategy="uniform")
+
+
+def check_cells(grid: Grid, n_rows: int) -> None:
+    """Raise an error for more bins than cells, or more cells than `MOST_CELLS`."""
+    n_bins, strategy, _ = grid
+    most = N_CELLS if strategy == "quantile" else MOST_CELLS // max(n_rows, 1)
+    if n_bins > most:
+        raise ValueError(
+            f'n_bins must be at most {most} for strategy="{strategy}" and {n_rows} '
+            f"evaluated class(es), got {n_bins}. Use fewer bins."
+        )
+    if strategy == "quantile" and n_rows * N_CELLS > MOST_CELLS:
+        raise ValueError(
+            f'strategy must be "uniform" for more than {MOST_CELLS // N_CELLS} '
+            f'classes with mode="classwise", got "quantile" and {n_rows} classes. Or '
+            'use mode="top_label".'
+        )
+
+
+class Cells(NamedTuple):
+    """Sums over the occupied cells of one mode.
+
+    The rows of `sums` are the weight, confidence minus correctness, and correctness.
+    Two more, the sums of squared weights of all and of correct samples, are only stored
+    if the samples have weights.
+    """
+
+    place: Ints  # (n_occupied,), sorted: the row times the number of cells, plus cell
+    sums: Floats  # (3 or 5, n_occupied)
+
+    @classmethod
+    def from_dense(cls, sums: Floats, first: int = 0) -> Cells:
+        """Return the sums of the occupied cells, given those of all cells."""
+        occupied = np.flatnonzero(sums[0])
+        return cls(occupied + first, sums[:, occupied])
+
+    def with_squares(self) -> Floats:
+        """Return the sums and the squares; without weights, a weight is its square."""
+        return self.sums if len(self.sums) == 5 else self.sums[[0, 1, 2, 0, 2]]
+
+    def scaled(self, factor: float) -> Cells:
+        """Return the cells after multiplying the weights by a factor."""
+        if factor == 1:
+            return self
+        sums = self.with_squares() * factor
+        sums[3:] *= factor
+        return Cells(self.place, sums)
+
+    def add(self, other: Cells) -> Cells:
+        """Return the sums of both."""
+        parts = [self, other]
+        if len(self.sums) != len(other.sums):
+            parts = [Cells(each.place, each.with_squares()) for each in parts]
+        if np.array_equal(self.place, other.place):
+            return Cells(self.place, parts[0].sums + parts[1].sums)
+        place = np.union1d(self.place, other.place)
+        sums = np.zeros((len(parts[0].sums), len(place)))
+        for each in parts:
+            sums[:, np.searchsorted(place, each.place)] += each.sums
+        return Cells(place, sums)
+
+    def rows(self, n_rows: int, n_cells: int) -> list[Cells]:
+        """Return the cells of each row."""
+        ends = np.searchsorted(self.place, n_cells * np.arange(n_rows + 1))
+        return [
+            Cells(self.place[start:end] - row * n_cells, self.sums[:, start:end])
+            for row, (start, end) in enumerate(pairwise(ends))
+        ]
+
+    def in_bins(self, grid: Grid) -> Floats:
+        """Return the sums over the bins of the only row, of shape (3, n_bins)."""
+        cumulated = np.pad(self.sums[:3].cumsum(axis=1), ((0, 0), (1, 0)))
+        ends = grid.bin_ends(self.place, self.sums[0])
+        return np.diff(cumulated[:, ends], axis=1, prepend=0)

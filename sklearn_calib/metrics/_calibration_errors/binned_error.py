@@ -1,0 +1,394 @@
+"""Expected and maximum calibration error, estimated with bins."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, overload
+
+from numpy.typing import ArrayLike
+
+from sklearn_calib._numerics.binning import (
+    binned_calibration_error,
+    gap_error,
+    isotonic_calibration_error,
+    sweep_n_bins,
+)
+from sklearn_calib._validation.declarations import declare_interval
+from sklearn_calib._validation.probabilities import (
+    StrOptions,
+    is_array_api,
+    validate_params,
+)
+from sklearn_calib._validation.samples import (
+    BINS_OF_ERRORS,
+    MODES,
+    TARGETS,
+    check_evaluated,
+    confidence_and_correct,
+    resolve_n_bins,
+)
+from sklearn_calib._validation.types import Options
+from sklearn_calib.metrics._accumulator.dask_errors import (
+    has_dask_arrays,
+    sums_of_dask_arrays,
+)
+from sklearn_calib.metrics._binned_sums.metrics_array_api import array_api_gap_sums
+from sklearn_calib.metrics._calibration_errors.classwise_error import (
+    NORM,
+    check_reduce_bias,
+    over_classes,
+)
+
+
+@overload
+def expected_calibration_error(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    n_bins: int | str = ...,
+    strategy: str = ...,
+    norm: str = ...,
+    reduce_bias: bool = ...,
+    mode: str | None = ...,
+    pos_label: Any = ...,
+    return_n_bins: Literal[False] = ...,
+    labels: ArrayLike | None = ...,
+    sample_weight: ArrayLike | None = ...,
+) -> float: ...
+
+
+@overload
+def expected_calibration_error(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    n_bins: int | str = ...,
+    strategy: str = ...,
+    norm: str = ...,
+    reduce_bias: bool = ...,
+    mode: str | None = ...,
+    pos_label: Any = ...,
+    return_n_bins: Literal[True],
+    labels: ArrayLike | None = ...,
+    sample_weight: ArrayLike | None = ...,
+) -> tuple[float, int]: ...
+
+
+@declare_interval(is_error=True, bins={})
+@validate_params(
+    {
+        **TARGETS,
+        **BINS_OF_ERRORS,
+        **NORM,
+        "n_bins": [*BINS_OF_ERRORS["n_bins"], StrOptions({"sweep"})],
+        "reduce_bias": ["boolean"],
+        "mode": [StrOptions(MODES), None],
+        "return_n_bins": ["boolean"],
+    },
+    prefer_skip_nested_validation=True,
+)
+def expected_calibration_error(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    n_bins: int | str = 15,
+    strategy: str = "uniform",
+    norm: str = "l1",
+    reduce_bias: bool = False,
+    mode: str | None = None,
+    pos_label: Any = None,
+    return_n_bins: bool = False,
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float | tuple[float, int]:
+    r"""Expected calibration error (ECE), estimated with bins.
+
+    The samples are grouped into bins by their :term:`confidence`, the probability of
+    the predicted class. In each bin, the mean confidence is compared with the accuracy.
+    Lower is better: 0 is best, 1 is worst.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        True labels, of any type.
+
+    y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
+        Predicted probabilities. A 1-d array contains the probabilities of the positive
+        class, which is the second of the two labels.
+
+    n_bins : int, "cube_root" or "sweep", default=15
+        Number of bins, including empty ones. "cube_root" uses the cube root of the
+        number of samples, rounded up. "sweep" uses the largest number of bins up to
+        which the accuracies of the bins are non-decreasing [2]_. It is at most 1000,
+        unless the accuracy is non-decreasing over all distinct confidences. "sweep" is
+        not available with mode "classwise". Not used by "isotonic".
+
+    strategy : {"uniform", "quantile", "isotonic"}, default="uniform"
+        Binning strategy. "uniform": bins of equal width. "quantile": bins with equal
+        numbers of samples as far as ties allow; the result is also known as the
+        adaptive calibration error (AdaECE). "isotonic": isotonic regression of
+        correctness on confidence instead of bins, as in CORP [5]_. For the adaptive
+        calibration error over all classes (ACE), use "quantile" in
+        :func:`classwise_calibration_error`.
+
+    norm : {"l1", "l2", "max"}, default="l1"
+        How the gaps of the bins are aggregated: their mean absolute value, weighted by
+        the number of samples; the root of their mean square; or the largest gap.
+
+    reduce_bias : bool, default=False
+        Whether to subtract an estimate of the upward bias, which is caused by the
+        sampling noise of the accuracies. For a calibrated classifier, this removes most
+        of the error with norm "l2" and a part of it with "l1". Not available with "max"
+        or "isotonic".
+
+    mode : {"top_label", "positive", "classwise"}, default=None
+        Probability that is evaluated: that of the predicted class, of the positive
+        class (of two), or of every class, as in :func:`classwise_calibration_error`. By
+        default, "top_label" for a 2-d array and "positive" for a 1-d array.
+
+    pos_label : label, default=None
+        Label of the positive class of a binary problem. It sets the mode to "positive";
+        a 1-d array then contains the probabilities of this class. By default, the
+        second of the two labels.
+
+    return_n_bins : bool, default=False
+        Whether to also return the number of bins, such as the one chosen by "sweep".
+        Not available with "isotonic", which has no bins.
+
+    labels : array-like of shape (n_classes,), default=None
+        Labels of the columns of `y_proba`, such as `estimator.classes_`. By default,
+        the sorted distinct values of `y_true`, which must then contain every class.
+
+    sample_weight : array-like of shape (n_samples,), default=None
+        Sample weights. A weight of 2 is equivalent to including the sample twice. Their
+        scale matters only for "cube_root", "sweep" and `reduce_bias`, which count
+        samples.
+
+    Returns
+    -------
+    error : float
+        Calibration error in [0, 1].
+
+    n_bins : int
+        Number of bins, including empty ones. Only returned if `return_n_bins` is True.
+
+    Raises
+    ------
+    ValueError
+        If the labels do not match the columns of `y_proba`, or `y_proba` contains
+        values that are not probabilities, or `reduce_bias` is used with "max" or
+        "isotonic", or `return_n_bins` is used with "isotonic".
+
+    See Also
+    --------
+    ece_interval : Confidence interval for the ECE, corrected for its bias.
+    ece_consistency_bound : Quantile of the ECE of a perfectly calibrated classifier.
+    maximum_calibration_error : Largest gap of a bin.
+
+    Notes
+    -----
+    With :math:`n_b` of the :math:`n` samples in bin :math:`b`, whose accuracy and mean
+    confidence are :math:`a_b` and :math:`c_b`, the error is
+    :math:`\sum_b \frac{n_b}{n} |a_b - c_b|` [1]_ (eq. 3).
+
+    The estimate is biased upward: it is positive even for a calibrated classifier. The
+    bias grows with the number of bins and shrinks with the number of samples [2]_.
+
+    With `reduce_bias` and norm "l2", :math:`a_b (1 - a_b) / (n_b - 1)` is subtracted
+    from each squared gap, and bins with a single sample are left out [4]_. With norm
+    "l1", the subtracted term is the amount that normal noise of variance
+    :math:`a_b (1 - a_b) / n_b` adds to the absolute gap. A negative result is replaced
+    by zero, separately for each class.
+
+    Bins are closed on the right; 0 is in the first bin and 1 in the last. Equal
+    confidences are always in the same bin, so the value does not depend on the order of
+    the samples. If several classes have the largest probability, the first is the
+    predicted class.
+
+    Other packages differ in these conventions: some exclude a confidence of 0 or put 1
+    in a separate bin, some split ties between bins of equal numbers of samples, and
+    some evaluate the positive class if there are two columns.
+
+    With "isotonic", each confidence :math:`c_i` is compared with the isotonic
+    regression at this confidence, :math:`\frac{1}{n} \sum_i |\hat a(c_i) - c_i|`. This
+    assumes that the accuracy does not decrease with the confidence. The value is biased
+    upward too. For the contribution of miscalibration to a proper loss, see
+    :func:`score_decomposition`.
+
+    With one bin for each sample, the value is at least the error rate divided by the
+    number of classes ([3]_, Lemma 4.1). The lemma is stated for the calibration error
+    of the population, but only bounds this estimate. For example, a classifier with
+    confidence 0.7 and accuracy 0.7 is calibrated, but the value is 0.42 if each sample
+    has a separate bin.
+
+    The memory of torch tensors on the CPU is read by numpy. Arrays on other devices are
+    supported with `sklearn.set_config(array_api_dispatch=True)` and the environment
+    variable `SCIPY_ARRAY_API=1`. The computation then runs on their device, which must
+    support 64-bit floats, and only sums over bins are copied to numpy. "sweep" and
+    "isotonic" are not available on other devices.
+
+    Dask arrays are supported for "uniform" bins, whose sums are added over the blocks,
+    as in :meth:`CalibrationAccumulator.update`. Without `labels`, the blocks of
+    `y_true` are computed twice.
+
+    References
+    ----------
+    .. [1] C. Guo, G. Pleiss, Y. Sun and K. Q. Weinberger, "On Calibration of Modern
+       Neural Networks", ICML 2017.
+
+    .. [2] R. Roelofs, N. Cain, J. Shlens and M. C. Mozer, "Mitigating Bias in
+       Calibration Error Estimation", AISTATS 2022.
+
+    .. [3] H. Zhou, S. G. Gruber, T. Popordanoska and M. B. Blaschko, "Revisiting
+       Reweighted Risk for Calibration: AURC, Focal Loss, and Inverse Focal Loss",
+       arXiv:2505.23463, 2025.
+
+    .. [4] A. Kumar, P. Liang and T. Ma, "Verified Uncertainty Calibration",
+       NeurIPS 2019.
+
+    .. [5] T. Dimitriadis, T. Gneiting and A. I. Jordan, "Stable Reliability Diagrams
+       for Probabilistic Classifiers", PNAS 118, 2021.
+
+    Examples
+    --------
+    >>> from sklearn_calib.metrics import expected_calibration_error
+    >>> y_true = ["ham", "ham", "spam", "spam"]
+    >>> y_proba = [[0.9, 0.1], [0.9, 0.1], [0.4, 0.6], [0.9, 0.1]]
+    >>> round(expected_calibration_error(y_true, y_proba), 3)
+    0.275
+    >>> round(expected_calibration_error(y_true, y_proba, mode="positive"), 3)
+    0.275
+    """
+    check_reduce_bias(reduce_bias, norm, strategy)
+    if return_n_bins and strategy == "isotonic":
+        raise ValueError(
+            'return_n_bins must be False with strategy="isotonic", which has no bins, '
+            'got True. Use strategy="uniform" or "quantile".'
+        )
+    bins: Options = {"n_bins": n_bins, "strategy": strategy}
+    bins |= {"mode": mode, "pos_label": pos_label}
+    if has_dask_arrays(y_true, y_proba, sample_weight):
+        total = sums_of_dask_arrays(y_true, y_proba, labels, sample_weight, **bins)
+        error = total.compute(norm=norm, reduce_bias=reduce_bias)
+        return (error, int(n_bins)) if return_n_bins else error
+    if is_array_api(y_proba):
+        sums = array_api_gap_sums(y_true, y_proba, labels, sample_weight, **bins)
+        error = gap_error(*sums, norm, reduce_bias=reduce_bias)
+        return (error, sums[0].shape[1]) if return_n_bins else error
+    proba, codes, weight, mode = check_evaluated(
+        y_true, y_proba, labels, sample_weight, mode, pos_label
+    )
+    options: Options = {"strategy": strategy, "norm": norm, "reduce_bias": reduce_bias}
+    if mode == "classwise":
+        options["average"] = "mean"
+        error = over_classes(proba, codes, weight, n_bins=n_bins, **options)
+    else:
+        confidence, correct = confidence_and_correct(proba, codes, mode)
+        if strategy == "isotonic":
+            return isotonic_calibration_error(
+                confidence, correct, norm=norm, sample_weight=weight
+            )
+        if n_bins == "sweep":
+            n_bins = sweep_n_bins(
+                confidence, correct, strategy=strategy, sample_weight=weight
+            )
+        n_bins = resolve_n_bins(n_bins, len(correct), weight)
+        options["sample_weight"] = weight
+        error = binned_calibration_error(confidence, correct, n_bins=n_bins, **options)
+    if not return_n_bins:
+        return error
+    return error, int(resolve_n_bins(n_bins, len(codes), weight))
+
+
+@declare_interval(is_error=True, bins={"norm": "max"})
+@validate_params(
+    {**TARGETS, **BINS_OF_ERRORS, "mode": [StrOptions(MODES), None]},
+    prefer_skip_nested_validation=True,
+)
+def maximum_calibration_error(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    n_bins: int | str = 15,
+    strategy: str = "uniform",
+    mode: str | None = None,
+    pos_label: Any = None,
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    """Maximum calibration error (MCE): largest gap between accuracy and confidence.
+
+    The gap is the largest over bins, as in :func:`expected_calibration_error` with
+    `norm="max"`. Lower is better: 0 is best, 1 is worst.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        True labels, of any type.
+
+    y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
+        Predicted probabilities. A 1-d array contains the probabilities of the positive
+        class.
+
+    n_bins : int or "cube_root", default=15
+        Number of bins. "cube_root" uses the cube root of the number of samples, rounded
+        up. Empty bins do not count. Not used by "isotonic".
+
+    strategy : {"uniform", "quantile", "isotonic"}, default="uniform"
+        Binning strategy: bins of equal width, bins with equal numbers of samples as far
+        as ties allow, or isotonic regression instead of bins, as in
+        :func:`expected_calibration_error`.
+
+    mode : {"top_label", "positive", "classwise"}, default=None
+        Probability that is evaluated, as in :func:`expected_calibration_error`.
+
+    pos_label : label, default=None
+        Label of the positive class of a binary problem. It sets the mode to "positive";
+        a 1-d array then contains the probabilities of this class. By default, the
+        second of the two labels.
+
+    labels : array-like of shape (n_classes,), default=None
+        Labels of the columns of `y_proba`. By default, the sorted distinct values of
+        `y_true`.
+
+    sample_weight : array-like of shape (n_samples,), default=None
+        Sample weights, as in :func:`expected_calibration_error`.
+
+    Returns
+    -------
+    error : float
+        Calibration error in [0, 1].
+
+    Raises
+    ------
+    ValueError
+        If the labels do not match the columns of `y_proba`, or `y_proba` contains
+        values that are not probabilities.
+
+    Notes
+    -----
+    A bin with a single sample counts as much as any other bin. With "uniform" bins, the
+    value is therefore often that of an almost empty bin [1]_ (eq. 5). Prefer "quantile"
+    bins to compare classifiers.
+
+    References
+    ----------
+    .. [1] C. Guo, G. Pleiss, Y. Sun and K. Q. Weinberger, "On Calibration of Modern
+       Neural Networks", ICML 2017.
+
+    Examples
+    --------
+    >>> from sklearn_calib.metrics import maximum_calibration_error
+    >>> round(maximum_calibration_error([0, 0, 1, 1], [0.1, 0.3, 0.6, 0.9]), 3)
+    0.4
+    """
+    return expected_calibration_error(
+        y_true,
+        y_proba,
+        n_bins=n_bins,
+        strategy=strategy,
+        norm="max",
+        mode=mode,
+        pos_label=pos_label,
+        labels=labels,
+        sample_weight=sample_weight,
+    )

@@ -1,0 +1,281 @@
+"""Resampling of samples or labels, and computation of a metric on each draw."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import partial
+from inspect import signature
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import ArrayLike
+from sklearn import config_context
+from sklearn.exceptions import UndefinedMetricWarning
+
+from sklearn_calib._sklearn.metric_options import name_of
+from sklearn_calib._validation.arrays import as_labels, as_numbers
+from sklearn_calib._validation.declarations import interval_kind
+from sklearn_calib._validation.probabilities import (
+    check_proba_shape,
+    check_sample_weight,
+    encode_labels,
+)
+from sklearn_calib._validation.samples import check_columns, positive_code
+from sklearn_calib._validation.types import (
+    Array,
+    Bools,
+    Floats,
+    Ints,
+    Metric,
+    Weights,
+)
+
+# Largest number of blocks of draws. joblib reports the progress for each block.
+N_BLOCKS = 100
+# Largest number of parts of the sample that the jackknife leaves out in turn.
+JACKKNIFE_PARTS = 100
+
+
+# A function of a seed that returns new weights or labels, as arguments of `measure`.
+Draw: TypeAlias = Callable[[Any], dict[str, Array]]
+
+
+class Sample(NamedTuple):
+    """A metric and its input."""
+
+    metric: Callable
+    y_true: np.ndarray
+    y_proba: np.ndarray
+    options: dict
+    weight: np.ndarray
+    strata: list  # rows of each stratum, which is resampled separately
+
+    def measure(self, y_true: Array | None = None, weight: Weights = None) -> Any:
+        """Return the metric, optionally for other labels or weights."""
+        return self.metric(
+            self.y_true if y_true is None else y_true,
+            self.y_proba,
+            sample_weight=self.weight if weight is None else weight,
+            **self.options,
+        )
+
+
+def take_sample(
+    metric: Metric,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    labels: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+    *,
+    stratify: bool,
+    name: str = "y_proba",
+) -> Sample:
+    """Return the `Sample` of a metric. The metric checks the rest of its input."""
+    if interval_kind(metric)[0].takes_two_samples:
+        return _take_two_samples(metric, y_true, y_proba, labels, sample_weight)
+    _check_takes_weights(metric)
+    labels = fixed_by_partial(metric, "labels", labels)
+    sample_weight = fixed_by_partial(metric, "sample_weight", sample_weight)
+    check_columns(y_proba, y_true, labels, name)
+    y_true = as_labels(y_true, "y_true")
+    proba = check_proba_shape(y_proba, name=name, allow_1d=True)
+    if y_true.shape[1:] == (1,):
+        y_true = y_true[:, 0]
+    weight = check_sample_weight(sample_weight, proba)
+    weight = np.ones(len(proba)) if weight is None else weight
+    options = {} if labels is None else {"labels": labels}
+    strata = _rows_by_class(y_true) if stratify else [np.arange(len(proba))]
+    return Sample(metric, y_true, proba, options, weight, strata)
+
+
+def fixed_by_partial(metric: Metric, name: str, value: Any) -> Any:
+    """Return the value, or if it is None, the keyword argument of a partial."""
+    return getattr(metric, "keywords", {}).get(name) if value is None else value
+
+
+def check_number(value: Any) -> float:
+    """Raise an error if the value of a metric is not a finite number."""
+    if np.ndim(value) != 0 or value is None:
+        raise TypeError(
+            f"metric must return a number, got {type(value).__name__}. Use "
+            "functools.partial to set options with which it returns a number."
+        )
+    if not np.isfinite(value):
+        raise ValueError(
+            "metric must be finite for the sample, got "
+            f"{'NaN' if np.isnan(value) else 'infinity'}. Pass samples of every class, "
+            "without probabilities of 0 for the true class."
+        )
+    return float(value)
+
+
+def name_the_classes(sample: Sample) -> Sample:
+    """Set `labels` of the metric, because a class may be absent from drawn labels."""
+    takes_labels = "labels" in signature(sample.metric).parameters
+    if sample.options or sample.y_true.ndim > 1 or not takes_labels:
+        return sample
+    return sample._replace(options={"labels": np.unique(sample.y_true)})
+
+
+def _take_two_samples(
+    metric: Metric,
+    scores_in: ArrayLike,
+    scores_out: ArrayLike,
+    labels: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+) -> Sample:
+    """Return the `Sample` of a metric of two samples of scores, as one with weights."""
+    if not (labels is None and sample_weight is None):
+        raise ValueError(
+            "labels and sample_weight must be None for a metric of two samples of "
+            f"scores, got {'labels' if sample_weight is None else 'sample_weight'}. "
+            "Do not pass them."
+        )
+    scores_in = as_numbers(scores_in, "scores_in")
+    scores_out = as_numbers(scores_out, "scores_out")
+    scores = np.concatenate([np.ravel(scores_in), np.ravel(scores_out)])
+    is_in = np.arange(len(scores)) < np.size(scores_in)
+    strata = [np.flatnonzero(is_in), np.flatnonzero(~is_in)]
+    metric = partial(_measure_two_samples, metric)
+    return Sample(metric, is_in, scores, {}, np.ones(len(scores)), strata)
+
+
+def _measure_two_samples(
+    metric: Metric, is_in: Bools, scores: Floats, *, sample_weight: Floats
+) -> Any:
+    times = sample_weight.astype(int)
+    return metric(*(scores[part].repeat(times[part]) for part in (is_in, ~is_in)))
+
+
+def _check_takes_weights(metric: Metric) -> None:
+    """Raise an error if the metric does not accept sample weights."""
+    parameters = signature(metric).parameters.values()
+    if any(one.name == "sample_weight" or one.kind == 4 for one in parameters):
+        return
+    raise TypeError(
+        "metric must have the parameter sample_weight, which represents the drawn "
+        f"samples, got {name_of(metric)!r}. Add the parameter and weight the samples "
+        "by it."
+    )
+
+
+def _rows_by_class(y_true: Array) -> list[Ints]:
+    """Return the rows of each class."""
+    if y_true.ndim != 1:
+        raise ValueError(
+            "stratify must be False for multilabel y_true, got True and y_true of "
+            f"shape {y_true.shape}. Use stratify=False."
+        )
+    order = np.argsort(y_true, kind="stable")
+    counts = np.unique(y_true, return_counts=True)[1]
+    return np.split(order, counts.cumsum()[:-1])
+
+
+def draw_all(sample: Sample, seed: int) -> dict[str, Array]:
+    """Draw as many samples as there are, with replacement."""
+    rng = np.random.default_rng(seed)
+    drawn = [rows[rng.integers(len(rows), size=len(rows))] for rows in sample.strata]
+    times = np.bincount(np.concatenate(drawn), minlength=len(sample.weight))
+    return {"weight": sample.weight * times}
+
+
+def draw_half(sample: Sample, seed: int) -> dict[str, Array]:
+    """Draw half of the samples (rounded up) without replacement."""
+    rng = np.random.default_rng(seed)
+    halves = [rng.permutation(rows)[: (len(rows) + 1) // 2] for rows in sample.strata]
+    weight = np.zeros(len(sample.weight))
+    drawn = np.concatenate(halves)
+    weight[drawn] = sample.weight[drawn]
+    return {"weight": weight}
+
+
+def draw_calibrated(sampler: Callable[[Any], Array], seed: int) -> dict[str, Array]:
+    """Draw labels from the probabilities."""
+    return {"y_true": sampler(np.random.default_rng(seed))}
+
+
+def jackknife_parts(sample: Sample, rng: np.random.RandomState) -> Ints:
+    """Return the number of the jackknife part of each row."""
+    n_samples = len(sample.weight)
+    part = np.empty(n_samples, dtype=int)
+    # Cyclic, so that each part contains the same fraction of each stratum.
+    order = np.concatenate([rng.permutation(rows) for rows in sample.strata])
+    part[order] = np.arange(n_samples) % min(n_samples, JACKKNIFE_PARTS)
+    return part
+
+
+def leave_out(sample: Sample, part: Ints, number: int) -> dict[str, Array]:
+    """Return weights that leave out a part of the samples."""
+    return {"weight": np.where(part == number, 0, sample.weight)}
+
+
+def measure_draws(
+    sample: Any, draw: Draw, seeds: Ints, *, n_jobs: int | None, verbose: int
+) -> Floats:
+    """Return the values of the metric for the draws for which it is defined."""
+    blocks = np.array_split(seeds, min(len(seeds), N_BLOCKS))
+    values = Parallel(n_jobs=n_jobs, verbose=verbose)(
+        delayed(_measure_block)(sample, draw, block) for block in blocks
+    )
+    values = np.concatenate(values)
+    defined = values[~np.isnan(values)]
+    if 2 * len(defined) < len(values):
+        raise ValueError(
+            "metric must be defined for most of the drawn samples, got "
+            f"{len(values) - len(defined)} of {len(values)} undefined. Pass more "
+            "samples of each class, or use stratify=True in bootstrap_interval."
+        )
+    return defined
+
+
+def _measure_block(sample: Any, draw: Draw, seeds: Ints) -> list[float]:
+    # The metric has checked its options for the sample itself.
+    with warnings.catch_warnings(), config_context(skip_parameter_validation=True):
+        warnings.simplefilter("ignore", UndefinedMetricWarning)
+        return [_measure_or_nan(sample, draw(seed)) for seed in seeds]
+
+
+def _measure_or_nan(sample: Any, drawn: dict[str, Array]) -> float:
+    """Return the metric, or NaN if it is undefined because of weights of 0."""
+    try:
+        return float(sample.measure(**drawn))
+    except (ValueError, ZeroDivisionError):
+        return np.nan
+
+
+def label_sampler(sample: Sample) -> Callable[[Any], Array]:
+    """Return a function that draws labels from the probabilities, given a generator."""
+    y_true, proba, labels = sample.y_true, sample.y_proba, sample.options.get("labels")
+    if y_true.ndim == 2:
+        return partial(_draw_indicators, proba)
+    n_classes = 2 if proba.ndim == 1 else proba.shape[1]
+    encode_labels(y_true, labels=labels, n_classes=n_classes)
+    classes = np.unique(y_true) if labels is None else np.asarray(labels)
+    pos_label = fixed_by_partial(sample.metric, "pos_label", None)
+    if proba.ndim == 1 and pos_label is not None:
+        # The probabilities are those of this class.
+        code = positive_code(pos_label, None, classes)
+        classes = classes[[1 - code, code]]
+    return class_sampler(classes, proba)
+
+
+def class_sampler(classes: ArrayLike, proba: Floats) -> Callable[[Any], Array]:
+    """Return a function that draws a class for each row, given a generator."""
+    classes = np.asarray(classes)
+    cumulated = (1 - proba)[:, None] if proba.ndim == 1 else proba.cumsum(axis=1)
+    if proba.ndim == 2:
+        cumulated = cumulated[:, :-1] / cumulated[:, -1:]
+    return partial(_draw_labels, classes, cumulated)
+
+
+def _draw_indicators(proba: Floats, rng: np.random.Generator) -> Array:
+    """Draw the labels of a multilabel problem independently."""
+    return (rng.random(proba.shape) < proba).astype(int)
+
+
+def _draw_labels(classes: Array, cumulated: Floats, rng: np.random.Generator) -> Array:
+    """Draw one of the classes for each row of cumulated probabilities."""
+    uniform = rng.random((len(cumulated), 1))
+    return classes[(uniform >= cumulated).sum(axis=1)]

@@ -1,0 +1,1 @@
+"""Metrics of groups and of labels."""

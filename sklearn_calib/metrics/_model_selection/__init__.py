@@ -1,0 +1,1 @@
+"""Scorers, refit rules and tests that compare models."""

@@ -1,0 +1,330 @@
+"""Paired test of the difference of a metric between two models."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import norm
+from sklearn.utils import check_random_state
+
+from sklearn_calib._sklearn.metric_options import (
+    name_of,
+    refuse_options,
+    with_options,
+)
+from sklearn_calib._sklearn.scorer_objects import metric_and_input
+from sklearn_calib._validation.declarations import interval_kind
+from sklearn_calib._validation.limits import check_range
+from sklearn_calib._validation.probabilities import (
+    check_proba,
+    check_proba_shape,
+    validate_params,
+)
+from sklearn_calib._validation.samples import (
+    BETWEEN_0_AND_1,
+    DRAWS,
+    PROGRESS,
+    TARGETS,
+    check_columns,
+)
+from sklearn_calib._validation.types import Array, Metric, Options, Seed, Weights
+from sklearn_calib.metrics._draws import (
+    Sample,
+    check_number,
+    draw_all,
+    measure_draws,
+    take_sample,
+)
+from sklearn_calib.metrics._hypothesis_tests.consistency import (
+    check_takes_labels,
+    tail_pvalue,
+)
+from sklearn_calib.metrics._hypothesis_tests.spiegelhalter import ALTERNATIVES
+from sklearn_calib.metrics._model_selection.error_excess import (
+    ErrorExcess,
+    gap_error,
+    has_bounds,
+)
+from sklearn_calib.metrics._model_selection.metric_scorers import find_scorer
+
+# The bounds of calibration errors are averaged over this number of random folds.
+N_SPLITS = 20
+
+
+class DifferenceResult(NamedTuple):
+    """Result of a test of the difference between two models."""
+
+    statistic: float
+    pvalue: float
+    low: float
+    high: float
+
+
+class PairedSample(NamedTuple):
+    """Predictions of two models for the same samples."""
+
+    a: Sample
+    b: Sample
+
+    def measure(self, swapped: Array | None = None, weight: Weights = None) -> float:
+        """Return the difference, optionally for swapped rows or other weights."""
+        a, b = self.a, self.b
+        if swapped is not None:
+            swapped = swapped if a.y_proba.ndim == 1 else swapped[:, None]
+            a = a._replace(y_proba=np.where(swapped, self.b.y_proba, self.a.y_proba))
+            b = b._replace(y_proba=np.where(swapped, self.a.y_proba, self.b.y_proba))
+        return a.measure(weight=weight) - b.measure(weight=weight)
+
+
+@validate_params(
+    {
+        "y_true": TARGETS["y_true"],
+        "y_proba_a": TARGETS["y_proba"],
+        "y_proba_b": TARGETS["y_proba"],
+        "labels": TARGETS["labels"],
+        "sample_weight": TARGETS["sample_weight"],
+        **DRAWS,
+        **PROGRESS,
+        "alternative": [ALTERNATIVES],
+        "confidence_level": BETWEEN_0_AND_1,
+    },
+    # The metric checks the other options.
+    prefer_skip_nested_validation=False,
+)
+def difference_test(
+    metric: str | Metric,
+    y_true: ArrayLike,
+    y_proba_a: ArrayLike,
+    y_proba_b: ArrayLike,
+    *,
+    alternative: str = "two-sided",
+    confidence_level: float = 0.95,
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    n_resamples: int = 1000,
+    random_state: Seed = None,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+    **options: Any,
+) -> DifferenceResult:
+    r"""Paired test of the difference of a metric between two models.
+
+    A small p-value is evidence that the metric of one model is larger in the
+    population. For calibration errors without a valid test, an error is raised.
+
+    Parameters
+    ----------
+    metric : callable or str
+        Metric with the signature `metric(y_true, y_proba, *, labels, sample_weight)`
+        that returns a number, such as :func:`aurc_loss` or
+        :func:`sklearn.metrics.log_loss`. The parameter `labels` is only needed if
+        `labels` is passed. A string is the name of a scorer, such as "neg_ece", see
+        :func:`get_scorer`. Its metric is then compared without the sign, so lower is
+        better for names with `neg_`.
+
+    y_true : array-like of shape (n_samples,) or (n_samples, n_labels)
+        True labels, of any type.
+
+    y_proba_a : array-like of shape (n_samples, n_classes) or (n_samples,)
+        Predicted probabilities of the first model.
+
+    y_proba_b : array-like of shape (n_samples, n_classes) or (n_samples,)
+        Predicted probabilities of the second model, for the same samples and of the
+        same shape.
+
+    alternative : {"two-sided", "greater", "less"}, default="two-sided"
+        Alternative hypothesis: the metric of the first model is different from, greater
+        than or less than that of the second.
+
+    confidence_level : float, default=0.95
+        Confidence level of the interval, in (0, 1).
+
+    labels : array-like of shape (n_classes,), default=None
+        Labels of the columns of `y_proba`. By default, the sorted distinct values of
+        `y_true`.
+
+    sample_weight : array-like of shape (n_samples,), default=None
+        Sample weights, passed to the metric.
+
+    n_resamples : int, default=1000
+        Number of random draws, for the p-value and for the interval. Not used for
+        calibration errors.
+
+    random_state : int, RandomState instance or None, default=None
+        Controls the random draws. Pass an int for reproducible results.
+
+    n_jobs : int, default=None
+        Number of joblib jobs. The result does not depend on it.
+
+    verbose : int, default=0
+        Verbosity of joblib.
+
+    **options : dict
+        Options passed to the metric, such as `n_bins`. For an option with the name of a
+        parameter above, pass a `functools.partial` as `metric`. They are not accepted
+        with the name of a scorer.
+
+    Returns
+    -------
+    result : DifferenceResult
+        Named tuple of the `statistic`, which is the metric of the first model minus
+        that of the second, the `pvalue`, and the limits `low` and `high` of the
+        confidence interval of the difference.
+
+    Raises
+    ------
+    TypeError
+        If the metric does not have the parameter `sample_weight`, does not return a
+        number, or takes two samples of scores.
+
+    ValueError
+        If the probabilities of the two models have different shapes, or the metric is
+        undefined for most of the draws, or is a calibration error without a valid test,
+        or the input is invalid.
+
+    See Also
+    --------
+    bootstrap_interval : Confidence interval of the metric of one model.
+
+    Notes
+    -----
+    For metrics that are not calibration errors, the null hypothesis is that the
+    predictions of the two models are exchangeable given the true labels. The
+    predictions are swapped in random subsets of the samples (a permutation test). If
+    :math:`k` of :math:`m` draws are at least as extreme as the statistic, the p-value
+    is :math:`(1 + k) / (1 + m)`, and for "two-sided" twice the smaller of the two
+    one-sided p-values [1]_. For means over the samples, such as the log loss and the
+    Brier score, a small p-value is evidence that the means differ. The interval is a
+    percentile interval of the paired bootstrap.
+
+    For calibration errors, the null hypothesis is that the errors :math:`E_A` and
+    :math:`E_B` of the population are equal. The estimates :math:`T` of errors are
+    biased upward, and the bias is larger for better calibrated models, so the
+    difference of two estimates is not informative. The test uses cross-fitting: the
+    samples are assigned to five random folds, and the mean of the gaps in a fold,
+    multiplied by their signs in the other four folds, is an estimate :math:`S` that is
+    biased downward. "greater" is tested by :math:`S_A - T_B`, whose mean is at most
+    :math:`E_A - E_B`, "less" by :math:`S_B - T_A`, and "two-sided" by both, with twice
+    the smaller p-value. These bounds are averaged over 20 random assignments. They are
+    tested with a normal distribution, whose standard error is computed from the
+    influences of the samples on :math:`T_A - T_B`. The limits of the interval are the
+    bounds minus or plus the quantile of this distribution, so the interval does not
+    contain 0 if the p-value is small.
+
+    The test is valid for gaps of any size, but it has little power if the gaps are
+    small compared to their noise. Fewer bins or more samples increase the power. It is
+    available for errors with "uniform" and "quantile" bins, where the derivative of the
+    norm replaces the signs for norms other than "l1", and for
+    :func:`ks_calibration_error`. Calibration errors of other packages are not
+    recognised, and the test for other metrics is not valid for them.
+
+    References
+    ----------
+    .. [1] M. D. Ernst, "Permutation Methods: A Basis for Exact Inference", Statistical
+       Science 19, 2004.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.metrics import log_loss
+    >>> from sklearn_calib.metrics import difference_test
+    >>> rng = np.random.default_rng(0)
+    >>> proba = rng.uniform(size=500)
+    >>> y_true = rng.uniform(size=500) < proba
+    >>> settings = {"n_resamples": 99, "random_state": 0}
+    >>> result = difference_test(log_loss, y_true, proba, proba**2, **settings)
+    >>> result.statistic < 0, result.pvalue < 0.05, result.high < 0
+    (True, True, True)
+    >>> difference_test("neg_ece", y_true, proba, proba**2, **settings).statistic < 0
+    True
+    """
+    probas: dict[str, Any] = {"y_proba_a": y_proba_a, "y_proba_b": y_proba_b}
+    if isinstance(metric, str):
+        received = f"the name of a scorer, {metric!r}"
+        refuse_options(options, difference_test, received)
+        metric = _read_scorer(metric, y_true, probas, labels)
+    metric = with_options(metric, options, difference_test)
+    check_takes_labels(metric)
+    _check_has_test(metric)
+    a, b = (
+        take_sample(
+            metric, y_true, proba, labels, sample_weight, stratify=False, name=name
+        )
+        for name, proba in probas.items()
+    )
+    _check_values(a, "y_proba_a")
+    _check_values(b, "y_proba_b")
+    if a.y_proba.shape != b.y_proba.shape:
+        raise ValueError(
+            "y_proba_b must have the shape of y_proba_a, got "
+            f"{b.y_proba.shape} and {a.y_proba.shape}. Pass predictions for the same "
+            "samples and classes."
+        )
+    pair = PairedSample(a, b)
+    statistic = check_number(pair.measure())
+    rng = check_random_state(random_state)
+    seeds = rng.randint(np.iinfo(np.int32).max, size=(2, n_resamples))
+    progress: Options = {"n_jobs": n_jobs, "verbose": verbose}
+    tail = (1 - confidence_level) / 2
+    if interval_kind(metric)[0].is_error:
+        splits = rng.randint(np.iinfo(np.int32).max, size=N_SPLITS)
+        errors = gap_error(a), gap_error(b)
+        excess = ErrorExcess(*errors, a.weight / a.weight.mean())
+        # The scale must not be zero.
+        null = norm(scale=excess.standard_error(rng) or np.finfo(float).tiny)
+        bounds = [
+            measure_draws(each, each.split, splits, **progress).mean()
+            for each in (excess, ErrorExcess(*errors[::-1], excess.weight))
+        ]
+        greater, less = map(float, null.sf(bounds))
+        both = min(1.0, 2 * min(greater, less))
+        pvalue = {"greater": greater, "less": less}.get(alternative, both)
+        low, high = bounds[0] + null.ppf(tail), -bounds[1] - null.ppf(tail)
+    else:
+        draw = partial(_draw_swapped, len(a.weight))
+        swapped = measure_draws(pair, draw, seeds[0], **progress)
+        draws = measure_draws(pair, partial(draw_all, a), seeds[1], **progress)
+        low, high = np.quantile(draws, [tail, 1 - tail])
+        pvalue = tail_pvalue(statistic, swapped, alternative)
+    return DifferenceResult(statistic, pvalue, float(low), float(high))
+
+
+def _read_scorer(
+    name: str, y_true: ArrayLike, probas: dict[str, Any], labels: ArrayLike | None
+) -> Metric:
+    """Return the metric of a named scorer, and change `probas` to what it takes."""
+    scorer = find_scorer(name, "metric")
+    for key, proba in probas.items():
+        check_columns(proba, y_true, labels, key)
+        proba = check_proba_shape(proba, name=key, allow_1d=True)
+        metric, probas[key] = metric_and_input(scorer, proba)
+    return metric
+
+
+def _check_has_test(metric: Metric) -> None:
+    """Raise an error for calibration errors without a valid test of the difference."""
+    if not interval_kind(metric)[0].is_error or has_bounds(metric):
+        return
+    raise ValueError(
+        "metric must be a loss, a score, a calibration error with bins that do not "
+        f"depend on the labels, or ks_calibration_error, got {name_of(metric)!r} "
+        "with these options. Use one of these, or compare the intervals of both models "
+        "from bootstrap_interval."
+    )
+
+
+def _check_values(sample: Sample, name: str) -> None:
+    """Check probabilities here, because the metric would report another name."""
+    if sample.y_true.ndim == 1:
+        check_proba(sample.y_proba, name=name, allow_1d=True)
+    else:
+        check_range(sample.y_proba.min(), sample.y_proba.max(), name)
+
+
+def _draw_swapped(n_samples: int, seed: int) -> dict[str, Array]:
+    """Draw the samples whose predictions are swapped."""
+    rng = np.random.default_rng(seed)
+    return {"swapped": rng.integers(2, size=n_samples, dtype=bool)}

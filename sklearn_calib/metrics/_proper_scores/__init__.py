@@ -1,0 +1,1 @@
+"""Proper scores and their decompositions."""

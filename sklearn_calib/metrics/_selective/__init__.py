@@ -1,0 +1,1 @@
+"""Confidence as a ranking: selective and OOD detection metrics."""

@@ -1,0 +1,309 @@
+"""Converters of the package's estimators for skl2onnx."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from sklearn_calib import calibrators
+from sklearn_calib._expressions.maps import MAPS, as_logits, calibrate, calibrate_labels
+from sklearn_calib._expressions.rows import focal_posterior, log_of_tiny, softmax
+from sklearn_calib._expressions.tensor import Tensor, hstack, maximum, node, where
+from sklearn_calib._validation.arrays import shown
+from sklearn_calib.calibrators import (
+    Calibrator,
+    GroupCalibrator,
+    PerLabelCalibrator,
+)
+from sklearn_calib.onnx._onnx_graph import Graph
+from sklearn_calib.onnx._parts import (
+    ConversionError,
+    Source,
+    network,
+    part,
+    table,
+    typed,
+)
+
+# Graph, fitted model, data and dtype of the result, to probabilities.
+Proba: TypeAlias = Callable[[Graph, Any, Sequence[Source], Any], Tensor]
+
+
+def calibrator_proba(
+    graph: Graph, model: Any, sources: Sequence[Source], dtype: Any
+) -> Tensor:
+    return calibrate(model, table(graph, sources, dtype))
+
+
+def per_label_proba(
+    graph: Graph, model: Any, sources: Sequence[Source], dtype: Any
+) -> Tensor:
+    return calibrate_labels(model, table(graph, sources, dtype))
+
+
+def calibrated_proba(
+    graph: Graph, model: Any, sources: Sequence[Source], dtype: Any
+) -> Tensor:
+    pairs = model.calibrated_classifiers_
+    total: Any = sum(pair_proba(graph, model, pair, sources, dtype) for pair in pairs)
+    return total / len(pairs)
+
+
+def pair_proba(
+    graph: Graph, model: Any, pair: Any, sources: Sequence[Source], dtype: Any
+) -> Tensor:
+    """Return the calibrated probabilities of the classifier of one fold."""
+    output = part(graph, pair.estimator, sources, raw_scores=pair.from_logits)
+    scores = all_columns(pair, output.cast(dtype))
+    calibrator = pair.calibrator
+    if calibrator is None:
+        return softmax(scores) if pair.from_logits else scores
+    if isinstance(calibrator, GroupCalibrator):
+        raise ConversionError(
+            "model must not use groups to be converted to ONNX, as the graph has no "
+            f"input for them, got calibrator={shown(calibrator)}. Use a calibrator "
+            "without groups."
+        )
+    if not isinstance(calibrator, Calibrator | PerLabelCalibrator):
+        return margin_proba(graph, calibrator, scores)
+    is_own = isinstance(model.calibrator, Calibrator | PerLabelCalibrator)
+    if is_own or model.calibrator == "auto":
+        return part_proba(graph, calibrator, scores)
+    proba = part_proba(graph, calibrator.classifier_, as_logits(calibrator, scores))
+    codes = np.arange(len(model.classes_))
+    proba = fill_absent(proba, calibrator.classifier_.classes_, codes, False)
+    return maximum(proba, np.finfo(dtype).tiny)
+
+
+def all_columns(pair: Any, scores: Tensor) -> Tensor:
+    """Return scores with a column for each class, as `predict_scores`."""
+    present = pair.estimator.classes_
+    if isinstance(present, list):
+        raise ConversionError(
+            "model must predict one array of probabilities to be converted to ONNX, "
+            f"got a list of arrays, one for each label, from {shown(pair.estimator)}."
+        )
+    if isinstance(pair.classes, list):
+        return scores
+    if pair.from_logits and len(present) == 2:
+        # The last column is the value of the decision function.
+        scores = scores.columns([-1])
+        scores = hstack([0 * scores, scores])
+    return fill_absent(scores, present, pair.classes, pair.from_logits)
+
+
+def fill_absent(
+    scores: Tensor, present: Any, classes: Any, from_logits: bool
+) -> Tensor:
+    """Add the columns of classes that a classifier was not trained with."""
+    is_present = np.isin(classes, present)
+    if is_present.all():
+        return scores
+    smallest = -(-scores).max()
+    if not from_logits:
+        between = (scores > 0.0) & (scores < scores.max())
+        positive = -(-where(between, scores, np.inf)).max()
+        smallest = where(positive < np.inf, positive, smallest)
+    indices = np.where(is_present, is_present.cumsum() - 1, is_present.sum())
+    filled = hstack([scores, smallest]).columns(indices.tolist())
+    return filled if from_logits else filled / filled.sum()
+
+
+def part_proba(graph: Graph, model: Any, scores: Tensor) -> Tensor:
+    """Return the probabilities of a calibrator or classifier of scores."""
+    kind = typed(scores.dtype, [None, model.n_features_in_])
+    if model.n_features_in_ == 1:
+        scores = scores.columns([-1])
+    return part(graph, model, [Source("scores", scores.value, kind)]).cast(scores.dtype)
+
+
+def margin_proba(graph: Graph, calibrator: Any, margins: Tensor) -> Tensor:
+    """Return the probabilities of a calibrator of margins, one for each target."""
+    per_label, scaled = calibrator.per_label_, margins / calibrator.scale_
+    if isinstance(calibrator.classes_, list):
+        return part_proba(graph, per_label, scaled)
+    if len(calibrator.classes_) == 2:
+        return part_proba(graph, per_label.calibrators_[0], scaled)
+    proba = part_proba(graph, per_label, scaled)
+    return proba / proba.sum()
+
+
+def prior_shift_proba(
+    graph: Graph, model: Any, sources: Sequence[Source], dtype: Any
+) -> Tensor:
+    classifier = model.estimator_
+    proba = part(graph, classifier, sources).cast(dtype)
+    proba = fill_absent(proba, classifier.classes_, model.classes_, False)
+    with np.errstate(divide="ignore"):  # a class may be absent from new data
+        log_ratio = np.log(model.priors_) - np.log(model.train_priors_)
+    return softmax(log_of_tiny(proba) + log_ratio)
+
+
+def neural_logits(graph: Graph, model: Any, sources: Sequence[Source]) -> Tensor:
+    X = table(graph, sources, model._data_dtype or model.dtype)
+    return network(graph, model.module_, X, input_shape(model, sources))
+
+
+def refcal_logits(graph: Graph, model: Any, sources: Sequence[Source]) -> Tensor:
+    X = table(graph, sources, model._data_dtype or model.dtype)
+    encoder, head = model.encoder_, model.head_
+    embeddings = network(graph, encoder, X, input_shape(model, sources))
+    width = (head.n_features_in_,)
+    return network(graph, head.module_, embeddings.astype(X.dtype), width)
+
+
+def posterior(model: Any, proba: Tensor) -> Tensor:
+    """Return the class posterior if a NeuralClassifier has `posterior=True`."""
+    from sklearn_calib.losses import FocalLoss
+
+    if not model.posterior:
+        return proba
+    if type(model._loss) is FocalLoss:
+        return focal_posterior(proba, model._loss.gamma)
+    raise ConversionError(
+        "model must have posterior=False, unless its loss is FocalLoss, got "
+        f"posterior=True with {type(model._loss).__name__}. Export "
+        "model.set_params(posterior=False)."
+    )
+
+
+def input_shape(model: Any, sources: Sequence[Source]) -> tuple[int, ...]:
+    """Return the shape of one sample."""
+    if len(sources) == 1 and len(sources[0].type.shape) > 2:
+        return tuple(sources[0].type.shape[1:])
+    return (model.n_features_in_,)
+
+
+# Registration -------------------------------------------------------------------------
+
+
+def output_dtype(variables: Sequence[Any]) -> Any:
+    """Return float32 if some data are float32 and no others are numbers."""
+    from skl2onnx.common.data_types import FloatTensorType, StringTensorType
+
+    is_single = [isinstance(each.type, FloatTensorType) for each in variables]
+    is_text = [isinstance(each.type, StringTensorType) for each in variables]
+    is_plain = any(is_single) and sum(is_single) + sum(is_text) == len(variables)
+    return np.float32 if is_plain else np.float64
+
+
+def label_constant(classes: Any) -> tuple[Any, Any]:
+    """Return the labels in a dtype of ONNX, and their type."""
+    from skl2onnx.common.data_types import (
+        DoubleTensorType,
+        Int64TensorType,
+        StringTensorType,
+    )
+
+    if classes.dtype.kind in "iub":
+        return classes.astype(np.int64), Int64TensorType
+    if classes.dtype.kind == "f":
+        return classes.astype(np.float64), DoubleTensorType
+    if all(isinstance(label, str) for label in classes.tolist()):
+        return classes.astype(object), StringTensorType
+    raise ConversionError(
+        "The classes of model must be numbers or strings to be converted to ONNX, got "
+        f"{shown(classes.tolist())}."
+    )
+
+
+def set_types(operator: Any) -> None:
+    """Set the types of the outputs, as skl2onnx's shape calculators do."""
+    from skl2onnx.common.data_types import Int64TensorType
+
+    model = operator.raw_operator
+    n_classes, dtype = len(model.classes_), output_dtype(operator.inputs)
+    operator.outputs[1].type = typed(dtype, [None, n_classes])
+    if isinstance(model.classes_, list):
+        operator.outputs[0].type = Int64TensorType([None, n_classes])
+    else:
+        operator.outputs[0].type = label_constant(model.classes_)[1]([None])
+
+
+def converter(proba: Proba) -> Any:
+    """Return a converter of skl2onnx that adds labels and probabilities."""
+
+    def convert(scope: Any, operator: Any, container: Any) -> None:
+        graph, model, sources, dtype = open_graph(scope, operator, container)
+        values = proba(graph, model, sources, dtype)
+        add_outputs(graph, operator, values, values.astype(dtype))
+
+    return convert
+
+
+def network_converter(logits: Any, last: Callable[[Any], Any]) -> Any:
+    """Return a converter for a network; `last` returns its NeuralClassifier.
+
+    With the option `raw_scores`, it adds the decision function in place of the
+    probabilities.
+    """
+
+    def convert(scope: Any, operator: Any, container: Any) -> None:
+        graph, model, sources, dtype = open_graph(scope, operator, container)
+        values = logits(graph, model, sources)
+        proba = softmax(values)
+        if not container.get_options(model, {"raw_scores": False})["raw_scores"]:
+            output = posterior(last(model), proba)
+        elif len(model.classes_) == 2:
+            margin = values.columns([1]) - values.columns([0])
+            output = hstack([-margin, margin])
+        else:
+            output = values
+        add_outputs(graph, operator, proba, output.astype(dtype))
+
+    return convert
+
+
+def open_graph(
+    scope: Any, operator: Any, container: Any
+) -> tuple[Graph, Any, list[Source], Any]:
+    """Return the graph, the model, its data and the dtype of its probabilities."""
+    sources = [
+        Source(each.raw_name, each.full_name, each.type) for each in operator.inputs
+    ]
+    dtype = output_dtype(operator.inputs)
+    return Graph(scope, container), operator.raw_operator, sources, dtype
+
+
+def add_outputs(graph: Graph, operator: Any, proba: Tensor, output: Tensor) -> None:
+    """Name the outputs: the labels with the largest probabilities, and `output`."""
+    label, values = (each.full_name for each in operator.outputs)
+    graph.add("Identity", [output.value], values)
+    if isinstance(operator.raw_operator.classes_, list):
+        graph.add("Identity", [(proba > 0.5).astype(np.int64).value], label)
+        return
+    codes = node("ArgMax", proba, dtype=np.int64, axis=1, keepdims=0)
+    classes = graph.constant(label_constant(operator.raw_operator.classes_)[0])
+    graph.add("Gather", [classes, codes.value], label)
+
+
+@cache
+def register(*, with_networks: bool) -> None:
+    """Register the converters of the package with skl2onnx, once."""
+    from sklearn_calib.deployment import PriorShiftClassifier
+    from sklearn_calib.estimators import CalibratedClassifier
+
+    calibrator_converter = converter(calibrator_proba)
+    for name in MAPS:
+        register_one(getattr(calibrators, name), calibrator_converter)
+    register_one(PerLabelCalibrator, converter(per_label_proba))
+    register_one(CalibratedClassifier, converter(calibrated_proba))
+    register_one(PriorShiftClassifier, converter(prior_shift_proba))
+    if with_networks:
+        from sklearn_calib.estimators import NeuralClassifier, RefCalClassifier
+
+        neural = network_converter(neural_logits, lambda model: model)
+        refcal = network_converter(refcal_logits, lambda model: model.head_)
+        register_one(NeuralClassifier, neural, raw_scores=[True, False])
+        register_one(RefCalClassifier, refcal, raw_scores=[True, False])
+
+
+def register_one(model: type, convert: Any, **options: Any) -> None:
+    from skl2onnx import update_registered_converter
+
+    options["zipmap"] = [True, False, "columns"]
+    name = f"SklearnCalib{model.__name__}"
+    update_registered_converter(model, name, set_types, convert, options=options)
