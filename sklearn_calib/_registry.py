@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import Any
 
 from sklearn_calib._validation.arrays import shown
-from sklearn_calib._validation.probabilities import did_you_mean
+from sklearn_calib._validation.declarations import did_you_mean
 
 
 class Registry:

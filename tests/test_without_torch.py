@@ -15,7 +15,8 @@ from sklearn_calib import CalibratedClassifier
 from sklearn_calib.estimators import SelectiveClassifier
 """,
     "reading of input": """
-from sklearn_calib._validation.arrays import as_labels, as_numbers
+from sklearn_calib._validation.labels import as_labels
+from sklearn_calib._validation.arrays import as_numbers
 as_numbers([[1, 2]], "X"), as_labels(["a"], "y")
 """,
     "export of a calibrator": """

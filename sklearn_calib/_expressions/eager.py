@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sklearn_calib._expressions.tensor import Tensor
-from sklearn_calib._validation.probabilities import device, get_namespace
+from sklearn_calib._validation.arrays import device, get_namespace
 
 # Operators of Python, which are the same for the arrays of all libraries.
 SYMBOLS: dict[str, Callable[..., Any]] = {

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy.interpolate import CubicHermiteSpline
 
+from sklearn_calib._expressions.columns import Steps, interpolate
 from sklearn_calib._expressions.rows import (
     focal_posterior,
     is_top,
@@ -22,12 +23,10 @@ from sklearn_calib._expressions.rows import (
     xlogx,
 )
 from sklearn_calib._expressions.tensor import (
-    Steps,
     Tensor,
     exp,
     expit,
     hstack,
-    interpolate,
     log,
     maximum,
     minimum,

@@ -1,18 +1,23 @@
 """Sums over bins of the probability of each class."""
 
+import math
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
+from scipy.optimize import isotonic_regression
+from scipy.special import erf
 
 from sklearn_calib._numerics.binning import (
     bin_index,
     interior_edges,
     parting_edges,
     sums_between,
+    sums_by_value,
 )
-from sklearn_calib._numerics.confidence import value_of_class
 from sklearn_calib._validation.probabilities import proba_blocks
+from sklearn_calib._validation.samples import value_of_class
 from sklearn_calib._validation.types import Array, Floats, Ints, Options, Weights
 
 
@@ -103,3 +108,124 @@ def _sums_class_by_class(
         filled = code, slice(len(one.weight))
         weight[filled], confidence[filled], correct[filled] = one[1:]
     return weight, confidence - correct, correct
+
+
+def binned_calibration_error(
+    confidence: Floats,
+    correct: Array,
+    *,
+    n_bins: int = 15,
+    strategy: str = "uniform",
+    norm: str = "l1",
+    reduce_bias: bool = False,
+    sample_weight: Weights = None,
+) -> float:
+    """Return the binned calibration error of confidences and correctness (n_samples,).
+
+    For the confidence of the predicted class, this is the top-label expected
+    calibration error (ECE). The input is not validated.
+    """
+    edges = parting_edges(
+        confidence, n_bins=n_bins, strategy=strategy, sample_weight=sample_weight
+    )
+    sums = sums_between(edges, confidence, correct, sample_weight)
+    gap = sums.confidence - sums.correct
+    if not reduce_bias:
+        return float(gap_norm(sums.weight, gap, norm))
+    return debiased_error(sums.weight[None], gap[None], sums.correct[None], norm)
+
+
+def gap_error(
+    weight: Floats,
+    gap: Floats,
+    correct: Array,
+    norm: str,
+    *,
+    reduce_bias: bool = False,
+    average: str = "mean",
+) -> float:
+    """Return the calibration error, given sums by class and bin (n_classes, n_bins)."""
+    if reduce_bias:
+        return debiased_error(weight, gap, correct, norm, average)
+    return float(class_gap_norm(weight, gap, norm, average))
+
+
+def isotonic_calibration_error(
+    confidence: Floats,
+    correct: Array,
+    *,
+    norm: str = "l1",
+    sample_weight: Weights = None,
+) -> float:
+    """Return the calibration error relative to the isotonic regression on confidence.
+
+    Gaps are computed for each distinct confidence, not averaged over the blocks of the
+    regression: an uninformative confidence has a single block, in which the gaps would
+    cancel.
+    """
+    value, mass, n_correct = sums_by_value(confidence, correct, sample_weight)
+    accuracy = isotonic_regression(n_correct / mass, weights=mass).x
+    return float(gap_norm(mass, mass * (value - accuracy), norm))
+
+
+def gap_norm(weight: Floats, gap: Floats, norm: str) -> Any:
+    """Return the norm of the gaps between confidence and accuracy over the last axis.
+
+    `gap` is the sum of confidence minus correctness over a bin's samples, `weight` the
+    sum of their weights. "l1" is the mean absolute gap over the samples, "l2" the root
+    mean squared gap, "max" the largest gap of a bin. Empty bins are ignored.
+    """
+    total = weight.sum(axis=-1)
+    if norm == "l1":
+        return np.abs(gap).sum(axis=-1) / total
+    gap_per_weight = gap / np.where(weight > 0, weight, 1.0)
+    if norm == "l2":
+        return np.sqrt((gap * gap_per_weight).sum(axis=-1) / total)
+    return np.abs(gap_per_weight).max(axis=-1)
+
+
+def debiased_error(
+    weight: Floats, gap: Floats, correct: Array, norm: str, average: str = "mean"
+) -> float:
+    """Return the debiased calibration error, given sums (n_classes, n_bins).
+
+    The noise of the accuracies biases the error upward. For squared gaps, the bias is
+    their variance; for absolute gaps, it is estimated as if the observed gaps were the
+    true ones and the noise normal.
+    """
+    filled = np.where(weight > 0, weight, 1.0)
+    fraction = weight / weight.sum(axis=1, keepdims=True)
+    gap, accuracy = np.abs(gap) / filled, correct / filled
+    variance = np.maximum(0, accuracy * (1 - accuracy))
+    if norm == "l2":
+        # The variance cannot be estimated from a single sample.
+        excess = gap**2 - variance / np.where(weight > 1, weight - 1, 1.0)
+        squares = np.maximum(0, (fraction * excess * (weight > 1)).sum(axis=1))
+        return math.sqrt(squares.mean() if average == "mean" else squares.sum())
+    noise = np.maximum(np.sqrt(variance / filled), 1e-9)
+    # Mean of the folded normal distribution.
+    noisy = gap * erf(gap / noise / math.sqrt(2))
+    noisy += noise * math.sqrt(2 / math.pi) * np.exp(-((gap / noise) ** 2) / 2)
+    errors = np.maximum(0, (fraction * (2 * gap - noisy)).sum(axis=1))
+    return float(errors.mean() if average == "mean" else errors.sum())
+
+
+def class_gap_norm(
+    weight: Floats, gap: Floats, norm: str, average: str = "mean"
+) -> Any:
+    """Return the norm of gaps (..., n_classes, n_bins), averaged over the classes.
+
+    For "l2", squares are averaged before taking the root; "max" is the maximum over all
+    classes.
+    """
+    return combine_classes(gap_norm(weight, gap, norm), norm, average)
+
+
+def combine_classes(errors: Floats, norm: str, average: str = "mean") -> Any:
+    """Return the norm over all classes, given that of each class (..., n_classes)."""
+    if norm == "max":
+        return errors.max(axis=-1)
+    combine = np.mean if average == "mean" else np.sum
+    if norm == "l1":
+        return combine(errors, axis=-1)
+    return np.sqrt(combine(errors**2, axis=-1))

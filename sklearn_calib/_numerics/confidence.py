@@ -6,63 +6,10 @@ from typing import Any
 import numpy as np
 from scipy.special import xlogy
 
-from sklearn_calib._validation.arrays import as_numbers, shown
-from sklearn_calib._validation.probabilities import (
-    FEW_COLUMNS,
-    did_you_mean,
-    proba_blocks,
-    row_blocks,
-)
-from sklearn_calib._validation.types import Bools, Floats, Ints
-
-
-def top_label(proba: Floats) -> tuple[Floats, Ints]:
-    """Return the largest probability of each row and its column; the first for ties."""
-    confidence = np.empty(len(proba), dtype=proba.dtype)
-    predicted = np.empty(len(proba), dtype=np.int64)
-    for rows in row_blocks(*proba.shape):
-        block = proba[rows]
-        predicted[rows] = block.argmax(axis=1)
-        confidence[rows] = block[np.arange(len(block)), predicted[rows]]
-    return confidence, predicted
-
-
-def top_label_correct(
-    proba: Floats, codes: Ints, *, name: str = "y_proba"
-) -> tuple[Floats, Bools]:
-    """Return the confidence of each sample and whether its prediction is correct.
-
-    The values of `proba` are checked in the same pass. `codes` are column indices, as
-    returned by `encode_labels`. For ties, the first column is the predicted class, as
-    in `predict`.
-    """
-    confidence = np.empty(len(proba), dtype=proba.dtype)
-    correct = np.empty(len(proba), dtype=bool)
-    for rows, block in proba_blocks(proba, name=name):
-        confidence[rows], correct[rows], _ = block_correct(block, codes[rows])
-    return confidence, correct
-
-
-def block_correct(block: Floats, codes: Ints) -> tuple[Floats, Bools, Floats]:
-    """Return confidence, correctness, and the probability of the true class.
-
-    For few columns, this is faster than with argmax.
-    """
-    p_true = value_of_class(block, codes)
-    if block.shape[1] <= FEW_COLUMNS:
-        confidence = block.max(axis=1)
-        if np.count_nonzero(block == confidence[:, None]) == len(block):
-            return confidence, p_true == confidence, p_true
-    predicted = block.argmax(axis=1)
-    return value_of_class(block, predicted), predicted == codes, p_true
-
-
-def value_of_class(block: Floats, codes: Ints) -> Floats:
-    """Return the value in one column of each row; faster than indexing of two axes."""
-    every = np.arange(len(block))
-    if block.flags.f_contiguous:
-        return block.ravel(order="K").take(codes * len(block) + every)
-    return block.ravel().take(every * block.shape[1] + codes)
+from sklearn_calib._validation.arrays import as_numbers, row_blocks, shown
+from sklearn_calib._validation.declarations import did_you_mean
+from sklearn_calib._validation.samples import top_label
+from sklearn_calib._validation.types import Floats
 
 
 def maximum_softmax_probability(proba: Floats) -> Floats:

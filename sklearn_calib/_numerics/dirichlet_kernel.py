@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
-from sklearn_calib._validation.probabilities import row_blocks
+from sklearn_calib._validation.arrays import row_blocks
 from sklearn_calib._validation.types import Array, Floats, Weights
 
 # Candidate bandwidths. The one with the largest likelihood is chosen.

@@ -7,7 +7,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from sklearn_calib._validation.probabilities import row_blocks
+from sklearn_calib._validation.arrays import row_blocks
 from sklearn_calib._validation.types import Array, Bools, Floats, Ints, Weights
 
 # Arrays with up to this number of elements in total are computed once and kept: 64 MiB

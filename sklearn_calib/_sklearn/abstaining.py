@@ -10,7 +10,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils import check_consistent_length, column_or_1d
 
-from sklearn_calib._validation.arrays import as_labels
+from sklearn_calib._validation.labels import as_labels
 from sklearn_calib._validation.probabilities import check_sample_weight
 from sklearn_calib._validation.types import Array, Bools, Floats
 

@@ -8,7 +8,7 @@ from inspect import Parameter, signature
 from typing import Any
 
 from sklearn_calib._sklearn.scorer_objects import Scorer
-from sklearn_calib._validation.probabilities import did_you_mean
+from sklearn_calib._validation.declarations import did_you_mean
 from sklearn_calib._validation.types import Metric, Options
 
 POSITIONAL = {Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD}

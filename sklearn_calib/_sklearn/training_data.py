@@ -17,14 +17,13 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from sklearn_calib._sklearn.response import classes_of
 from sklearn_calib._validation.arrays import (
-    as_labels,
     check_in_memory,
     check_unmasked,
     is_dict,
     is_instance,
     shown,
 )
-from sklearn_calib._validation.labels import check_indicator
+from sklearn_calib._validation.labels import as_labels, check_indicator
 from sklearn_calib._validation.types import Array
 
 # Type of X of a wrapped classifier.

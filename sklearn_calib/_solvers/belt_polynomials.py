@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 from scipy.special import expit
 from scipy.stats import chi2
 
-from sklearn_calib._numerics.softmax import log_odds_of_one
+from sklearn_calib._numerics.class_scores import log_odds_of_one
 from sklearn_calib._solvers.logistic import log_loss, newton_logistic
 from sklearn_calib._validation.samples import effective_weights
 from sklearn_calib._validation.types import Array, Bools, Floats, Weights

@@ -25,7 +25,7 @@ from sklearn_calib._solvers.spline_logistic import (
     without_decreases,
 )
 from sklearn_calib._solvers.temperature_fit import bounded_temperature, magnitude
-from sklearn_calib._validation.probabilities import row_blocks
+from sklearn_calib._validation.arrays import row_blocks
 from sklearn_calib._validation.types import Floats
 
 

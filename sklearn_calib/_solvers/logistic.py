@@ -4,6 +4,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+from scipy.linalg import cho_factor, cho_solve
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._solvers.temperature_fit import magnitude
@@ -15,6 +16,12 @@ SMALLEST_LOSS = 1e-13
 # Weights are wide if the largest is more than this times the smallest positive one. The
 # rounding errors of 1 - p then matter, and a fit starts from one with less wide ones.
 WIDE, WIDER = 1e6, 1e3
+
+# Added to curvatures, which are zero where all probabilities are 0 or 1.
+TINY = 1e-12
+
+# How often the term added to the diagonal of a Hessian is multiplied by 100.
+MAX_JITTERS = 20
 
 
 def fit_logistic(features: Floats, target: Array, weight: Floats) -> Floats:
@@ -209,3 +216,23 @@ def _solve(curvature: Floats, slope: Floats) -> Floats:
     """Return the Newton step; the shortest one if features are linearly dependent."""
     scaled, scale = _scaled(curvature)
     return np.linalg.lstsq(scaled, slope / scale, rcond=1e-13)[0] / scale
+
+
+def solve_jittered(hessian: Floats, gradient: Floats) -> Floats:
+    """Solve a linear system after adding a small term to the diagonal.
+
+    The term is needed for directions that do not change the probabilities, such as a
+    constant added to all scores, and for rounding errors where probabilities are so
+    close to 0 and 1 that curvatures vanish.
+    """
+    # Rounding errors can make curvatures and their sum negative.
+    positive = np.maximum(hessian.diagonal(), 0)
+    jitter = 1e-9 * positive.sum() / len(hessian) + TINY**2
+    for _ in range(MAX_JITTERS):
+        hessian.flat[:: len(hessian) + 1] += jitter
+        try:
+            factor = cho_factor(hessian, check_finite=False)
+            return cho_solve(factor, gradient, check_finite=False)
+        except np.linalg.LinAlgError:
+            jitter *= 100
+    return gradient / jitter  # the jitter now dominates the Hessian

@@ -11,8 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from sklearn_calib._state.schema import StateMixin
-from sklearn_calib._validation.arrays import as_labels
-from sklearn_calib._validation.probabilities import encode_labels
+from sklearn_calib._validation.labels import as_labels, encode_labels
 from sklearn_calib._validation.types import Options
 
 

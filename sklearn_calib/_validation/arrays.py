@@ -1,7 +1,7 @@
 """Conversion of data of any library to arrays of numbers or labels."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from numbers import Complex, Real
 from reprlib import Repr
@@ -9,6 +9,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.sparse import issparse
+from sklearn import get_config
+from sklearn.utils._array_api import (
+    _convert_to_numpy,
+    device as device,
+    get_namespace as get_namespace,
+)
 
 from sklearn_calib._validation.types import Array
 
@@ -24,6 +30,14 @@ FRAMES = ("DataFrame", "Index", "Series")
 # Of values in a message: how many of a list, how many levels of lists in lists, and how
 # many characters of a string, of another value and in total.
 MOST_VALUES, DEEPEST, LONGEST_STRING, LONGEST_VALUE, LONGEST_TEXT = 10, 3, 60, 200, 400
+
+convert_to_numpy = _convert_to_numpy
+
+# Number of elements of a block that fits in a second-level cache: 512 KiB of doubles.
+BLOCK_SIZE = 65536
+
+# For up to about this many columns, numpy is faster on arrays in Fortran order.
+FEW_COLUMNS = 20
 
 
 def is_instance(value: Any, module: str, name: str) -> bool:
@@ -201,7 +215,7 @@ def _error_of_objects(array: Array) -> Problem:
     """Return the error for an array that may contain objects, or None."""
     if array.dtype.kind != "O":  # a pandas column of numeric categories
         return _error_of_dtype(array.dtype)
-    for kind in _types(array):
+    for kind in types_of(array):
         if issubclass(kind, str | bytes):
             text = next(one for one in array.flat if isinstance(one, kind))
             return ValueError, f"could not convert string to float: {shown(text)}"
@@ -213,51 +227,9 @@ def _error_of_objects(array: Array) -> Problem:
     return None
 
 
-def as_labels(y: Any, name: str) -> Array:
-    """Return labels of one type as an array of any shape; numbers keep their dtype.
-
-    Raises
-    ------
-    ValueError
-        If there are masked labels, or rows of unequal length.
-
-    TypeError
-        If labels of several types, such as strings and numbers, are mixed.
-    """
-    if isinstance(y, list | tuple):
-        # numpy would convert mixed lists: numbers to strings, and booleans to numbers.
-        _check_one_kind(set(map(type, y)), name)
-    kind, y = type(y).__name__, as_array(y, name)
-    if y.ndim == 0:
-        raise ValueError(
-            f"{name} should be a 1d array of labels, got {kind} instead. Pass a list "
-            "or an array with one label for each sample."
-        )
-    if y.dtype.kind != "O":
-        return y
-    if _check_one_kind(_types(y), name) not in LABEL_KINDS[:2]:
-        return y
-    numbers = np.array(y.tolist())
-    # numpy converts integers without a common dtype to floats, which rounds them.
-    rounds = numbers.dtype.kind == "f" and (abs(numbers) >= 2**53).any()
-    return numbers if numbers.dtype.kind in "biuf" and not rounds else y
-
-
-def _types(array: Array) -> set[type]:
+def types_of(array: Array) -> set[type]:
     """Return the types of the objects in an array."""
     return set(map(type, array.ravel().tolist()))
-
-
-def _check_one_kind(types: set[type], name: str) -> Any:
-    """Return the kind of the labels; raise TypeError if there are several."""
-    kinds = {next(k for k in LABEL_KINDS if issubclass(one, k)) for one in types}
-    if len(kinds) > 1:
-        raise TypeError(
-            f"{name} must contain labels of one type that can be sorted, got "
-            f"{' and '.join(sorted(one.__name__ for one in types))}. Convert them to "
-            "str, and remove missing values."
-        )
-    return next(iter(kinds), None)
 
 
 def shown(value: Any) -> str:
@@ -275,3 +247,32 @@ def shorten(text: str) -> str:
     """Return a text without its middle if it is long."""
     half = LONGEST_TEXT // 2
     return text if len(text) <= LONGEST_TEXT else f"{text[:half]} ... {text[-half:]}"
+
+
+def row_blocks(n_rows: int, n_columns: int, at_least: int = 1) -> Iterator[slice]:
+    """Yield slices of consecutive rows that fit in the cache, or of `at_least` rows."""
+    step = max(at_least, BLOCK_SIZE // max(1, n_columns))
+    for start in range(0, n_rows, step):
+        yield slice(start, min(start + step, n_rows))
+
+
+def is_array_api(array: Any) -> bool:
+    """Whether scikit-learn would dispatch on an array that numpy cannot read in place.
+
+    Tensors on the CPU are not such arrays: the functions for numpy read their memory,
+    and are faster than torch there.
+    """
+    is_read_in_place = isinstance(array, np.ndarray) or is_cpu_tensor(array)
+    if not get_config()["array_api_dispatch"] or is_read_in_place:
+        return False
+    return hasattr(array, "device") and get_namespace(array)[1]
+
+
+def check_dispatch(array: Any, name: str, way_out: str = "Move it to the CPU.") -> None:
+    """Raise TypeError for an array on another device where numpy is required."""
+    if is_array_api(array):
+        raise TypeError(
+            f"{name} must be a numpy array or a tensor on the CPU here, even with "
+            f"array_api_dispatch=True, got {type(array).__name__} on "
+            f"{device(array)}. {way_out}"
+        )

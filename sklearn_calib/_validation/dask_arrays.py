@@ -15,16 +15,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_calib._validation.arrays import (
     as_array,
-    as_labels,
     as_numbers,
     check_in_memory,
     is_dask_array,
 )
-from sklearn_calib._validation.probabilities import (
-    as_proba_numbers,
-    one_column,
-    warn_of_labels,
-)
+from sklearn_calib._validation.labels import as_labels, one_column
+from sklearn_calib._validation.probabilities import as_proba_numbers, warn_of_labels
 from sklearn_calib._validation.types import Array, Function, Options
 
 # Conversion of arrays in memory.

@@ -1,11 +1,38 @@
 """Declaration of the kind of confidence interval that a metric needs."""
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import partial
+from numbers import Integral, Real
 from typing import Any
 
+from sklearn.utils._param_validation import (
+    HasMethods as HasMethods,
+    Interval as NumericInterval,
+    Options as Options,
+    StrOptions as StrOptions,
+    validate_params as validate_sklearn_params,
+)
+
 from sklearn_calib._validation.types import Function, Metric
+
+# The product of ranks and bins must fit in a 64-bit integer.
+MOST_BINS = 2**31
+
+# Constraints of the parameters that metrics share, for `validate_params`.
+TARGETS = {
+    "y_true": ["array-like"],
+    "y_proba": ["array-like"],
+    "labels": ["array-like", None],
+    "sample_weight": ["array-like", None],
+}
+PROGRESS = {
+    "n_jobs": [Integral, None],
+    "verbose": ["verbose"],
+}
+MODES = {"top_label", "positive", "classwise"}
 
 
 @dataclass(frozen=True)
@@ -64,3 +91,52 @@ def interval_kind(metric: Metric) -> tuple[IntervalKind, dict[str, Any]]:
         # Isotonic bins depend on the labels.
         kind = replace(kind, bins=None)
     return kind, given
+
+
+class Interval(NumericInterval):
+    """scikit-learn's `Interval`, except that booleans are not accepted as integers."""
+
+    def is_satisfied_by(self, val: Any) -> bool:
+        return not isinstance(val, bool) and super().is_satisfied_by(val)
+
+
+BINS = {
+    "n_bins": [
+        Interval(Integral, 1, MOST_BINS, closed="both"),
+        StrOptions({"cube_root"}),
+    ],
+    "strategy": [StrOptions({"uniform", "quantile"})],
+}
+BINS_OF_ERRORS = {
+    **BINS,
+    "strategy": [StrOptions({"isotonic", "quantile", "uniform"})],
+}
+BETWEEN_0_AND_1 = [Interval(Real, 0, 1, closed="neither")]
+DRAWS = {
+    "n_resamples": [Interval(Integral, 1, None, closed="left")],
+    "random_state": ["random_state"],
+}
+
+
+def validate_params(
+    constraints: Options, *, prefer_skip_nested_validation: bool
+) -> Callable[[Function], Function]:
+    """Return scikit-learn's decorator, with types that keep those of the function.
+
+    The signature is read once instead of at each call.
+    """
+    validate = validate_sklearn_params(
+        constraints, prefer_skip_nested_validation=prefer_skip_nested_validation
+    )
+
+    def decorate(function: Function) -> Function:
+        setattr(function, "__signature__", inspect.signature(function))  # noqa: B010
+        return validate(function)
+
+    return decorate
+
+
+def did_you_mean(name: object, names: Iterable[Any]) -> str:
+    """Return " Did you mean 'x'?" for the closest of `names`, or an empty string."""
+    close = get_close_matches(str(name), [str(known) for known in names], n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""

@@ -4,27 +4,28 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_calib._validation.array_api import as_real, check_proba_on_device, on_cpu
+from sklearn_calib._validation.array_api import as_real, on_cpu
+from sklearn_calib._validation.arrays import (
+    convert_to_numpy,
+    device,
+    get_namespace,
+    is_array_api,
+)
+from sklearn_calib._validation.labels import classes_of, encode_labels, one_column
 from sklearn_calib._validation.limits import (
     NEGLIGIBLE,
     check_weight_range,
     weight_factor,
 )
 from sklearn_calib._validation.probabilities import (
+    check_proba_on_device,
     check_sample_weight,
-    convert_to_numpy,
-    device,
-    encode_labels,
-    get_namespace,
-    is_array_api,
-    one_column,
     warn_of_predicted_labels,
 )
 from sklearn_calib._validation.samples import (
     check_evaluated,
     check_lengths,
     check_two_classes,
-    classes_of,
     confidence_and_correct,
     positive_code,
     resolve_mode,

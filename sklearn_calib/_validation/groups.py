@@ -14,7 +14,8 @@ from sklearn_calib._validation.arrays import (
     shown,
     without_gradient,
 )
-from sklearn_calib._validation.probabilities import did_you_mean, one_column
+from sklearn_calib._validation.declarations import did_you_mean
+from sklearn_calib._validation.labels import one_column
 from sklearn_calib._validation.types import Array, Ints
 
 

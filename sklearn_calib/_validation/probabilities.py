@@ -1,33 +1,22 @@
 """Input validation: probabilities, labels, sample weights and names."""
 
-import inspect
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from difflib import get_close_matches
+from collections.abc import Iterator
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn import get_config
 from sklearn.utils import check_array
-from sklearn.utils._array_api import _convert_to_numpy, device, get_namespace
-from sklearn.utils._param_validation import (
-    HasMethods,
-    Interval as NumericInterval,
-    Options,
-    StrOptions,
-    validate_params as validate_sklearn_params,
-)
 from sklearn.utils.validation import _check_sample_weight
 
 from sklearn_calib._validation.arrays import (
-    as_labels,
+    FEW_COLUMNS,
     as_numbers,
+    check_dispatch,
     check_in_memory,
     check_numbers,
-    is_cpu_tensor,
-    shown,
+    row_blocks,
     without_gradient,
 )
 from sklearn_calib._validation.limits import (
@@ -36,106 +25,14 @@ from sklearn_calib._validation.limits import (
     check_range,
     check_row_sums,
     check_weight_range,
+    rounding_tolerance,
     tolerance_of,
     weight_factor,
 )
-from sklearn_calib._validation.types import Array, Floats, Function, Ints, Weights
-
-__all__ = [
-    "HasMethods",
-    "Interval",
-    "Options",
-    "StrOptions",
-    "as_proba_array",
-    "as_proba_numbers",
-    "check_dispatch",
-    "check_proba",
-    "check_proba_shape",
-    "check_sample_weight",
-    "convert_to_numpy",
-    "device",
-    "did_you_mean",
-    "distinct_labels",
-    "encode_labels",
-    "get_namespace",
-    "is_array_api",
-    "one_column",
-    "proba_blocks",
-    "row_blocks",
-    "validate_params",
-    "warn_of_predicted_labels",
-]
-
-convert_to_numpy = _convert_to_numpy
-
-# Number of elements of a block that fits in a second-level cache: 512 KiB of doubles.
-BLOCK_SIZE = 65536
+from sklearn_calib._validation.types import Array, Floats, Weights
 
 # With fewer samples, all probabilities may well be exactly 0 or 1.
 FEWEST_LABELS = 10
-
-# For up to about this many columns, numpy is faster on arrays in Fortran order.
-FEW_COLUMNS = 20
-
-
-class Interval(NumericInterval):
-    """scikit-learn's `Interval`, except that booleans are not accepted as integers."""
-
-    def is_satisfied_by(self, val: Any) -> bool:
-        return not isinstance(val, bool) and super().is_satisfied_by(val)
-
-
-def validate_params(
-    constraints: Options, *, prefer_skip_nested_validation: bool
-) -> Callable[[Function], Function]:
-    """Return scikit-learn's decorator, with types that keep those of the function.
-
-    The signature is read once instead of at each call.
-    """
-    validate = validate_sklearn_params(
-        constraints, prefer_skip_nested_validation=prefer_skip_nested_validation
-    )
-
-    def decorate(function: Function) -> Function:
-        setattr(function, "__signature__", inspect.signature(function))  # noqa: B010
-        return validate(function)
-
-    return decorate
-
-
-def did_you_mean(name: object, names: Iterable[Any]) -> str:
-    """Return " Did you mean 'x'?" for the closest of `names`, or an empty string."""
-    close = get_close_matches(str(name), [str(known) for known in names], n=1)
-    return f" Did you mean {close[0]!r}?" if close else ""
-
-
-def row_blocks(n_rows: int, n_columns: int, at_least: int = 1) -> Iterator[slice]:
-    """Yield slices of consecutive rows that fit in the cache, or of `at_least` rows."""
-    step = max(at_least, BLOCK_SIZE // max(1, n_columns))
-    for start in range(0, n_rows, step):
-        yield slice(start, min(start + step, n_rows))
-
-
-def is_array_api(array: Any) -> bool:
-    """Whether scikit-learn would dispatch on an array that numpy cannot read in place.
-
-    Tensors on the CPU are not such arrays: the functions for numpy read their memory,
-    and are faster than torch there.
-    """
-    is_read_in_place = isinstance(array, np.ndarray) or is_cpu_tensor(array)
-    if not get_config()["array_api_dispatch"] or is_read_in_place:
-        return False
-    return hasattr(array, "device") and get_namespace(array)[1]
-
-
-def check_dispatch(array: Any, name: str, way_out: str = "Move it to the CPU.") -> None:
-    """Raise TypeError for an array on another device where numpy is required."""
-    if is_array_api(array):
-        raise TypeError(
-            f"{name} must be a numpy array or a tensor on the CPU here, even with "
-            f"array_api_dispatch=True, got {type(array).__name__} on "
-            f"{device(array)}. {way_out}"
-        )
 
 
 def check_proba(proba: Any, *, name: str = "y_proba", allow_1d: bool = False) -> Floats:
@@ -333,149 +230,16 @@ def check_sample_weight(sample_weight: ArrayLike | None, X: Any) -> Weights:
     return weight if factor == 1 else weight * factor
 
 
-def encode_labels(
-    y: Any, *, labels: ArrayLike | None = None, n_classes: int, name: str = "y_true"
-) -> Ints:
-    """Return the column of each label, as int64 from 0 to n_classes - 1.
-
-    Parameters
-    ----------
-    y : array-like of shape (n_samples,)
-        Labels of any kind that can be sorted.
-
-    labels : array-like of shape (n_classes,), default=None
-        Class label of each column. By default, the sorted distinct values of `y`; there
-        must be exactly `n_classes` of them.
-
-    n_classes : int
-        Number of columns.
-
-    name : str, default="y_true"
-        Name of `y` in messages.
-
-    Returns
-    -------
-    codes : ndarray of shape (n_samples,), dtype int64
-        Column indices.
-
-    Raises
-    ------
-    ValueError
-        If `y` contains labels that are not in `labels`, the number of labels is not
-        `n_classes`, or `labels` contains duplicates.
-
-    TypeError
-        If labels of several types are mixed.
-    """
-    y = _label_array(y, name)
-    present, codes = _distinct(y, name)
-    if labels is None:
-        _check_label_count(present, n_classes, name)
-        return codes
-    column = _columns_by_label(labels, n_classes)
-    if n_classes > 2 and y.dtype.kind == "b":
-        raise TypeError(
-            f"{name} must contain only the labels {shown(list(column))}, got booleans, "
-            "which are labels of binary problems. Pass the class label of each sample."
-        )
-    unknown = [label for label in present if label not in column]
-    if unknown:
-        way_out = (
-            "Pass labels=estimator.classes_, and train the classifier on data that "
-            "contain all classes."
-            if name == "y_true"
-            else "Remove these samples, or fit again with all classes."
-        )
-        raise ValueError(
-            f"{name} must contain only the labels {shown(list(column))}, got also "
-            f"{shown(unknown)}. {way_out}"
-        )
-    columns = np.array([column[label] for label in present], dtype=np.int64)
-    in_place = np.array_equal(columns, np.arange(len(columns)))
-    return codes if in_place else columns[codes]
-
-
-def distinct_labels(y: Any, name: str) -> tuple[list[Any], Ints]:
-    """Return the sorted distinct labels as a list, and each sample's index in it."""
-    return _distinct(_label_array(y, name), name)
-
-
-def _label_array(y: Any, name: str) -> Array:
-    """Return labels as a 1-d array without missing values."""
-    y = one_column(as_labels(y, name), name)
-    if y.dtype.kind == "f" and not np.isfinite(y).all():
-        raise ValueError(
-            f"{name} must not contain missing values, got NaN or infinity. Remove "
-            "these samples."
-        )
-    return y
-
-
-def one_column(y: Any, name: str = "y_true") -> Any:
-    """Return a 1-d array of any library; a single column is flattened."""
-    if y.ndim == 2 and y.shape[1] == 1:
-        y = y[:, 0]
-    if y.ndim != 1:
-        raise ValueError(
-            f"{name} should be a 1d array, got an array of shape {tuple(y.shape)} "
-            "instead. Pass one class label for each sample, not indicators."
-        )
-    return y
-
-
-def _distinct(y: Array, name: str) -> tuple[list[Any], Ints]:
-    """Return the sorted distinct labels as a list, and each sample's index in it."""
-    if y.dtype.kind in "iub" and y.size:
-        low, high = int(y.min()), int(y.max())
-        fits = high <= np.iinfo(np.int64).max
-        if fits and high - low < len(y) + 1000:
-            return _distinct_integers(y, low)
-    values = y.tolist()
-    try:
-        present = sorted(set(values))
-    except TypeError as error:
-        kinds = sorted({type(value).__name__ for value in values})
-        raise TypeError(
-            f"{name} must contain labels of one type that can be sorted, got "
-            f"{' and '.join(kinds)}. Convert them to str, and remove missing values."
-        ) from error
-    index = {label: code for code, label in enumerate(present)}
-    return present, np.fromiter(map(index.__getitem__, values), np.int64, len(values))
-
-
-def _distinct_integers(y: Array, low: int) -> tuple[list[Any], Ints]:
-    """Return the same for integers, by counting: forty times faster for 1e6 labels."""
-    codes = y.astype(np.int64, copy=False)
-    if low:
-        codes = codes - low
-    is_present = np.bincount(codes) > 0
-    present = (np.flatnonzero(is_present) + low).tolist()
-    if not is_present.all():
-        codes = (np.cumsum(is_present) - 1)[codes]
-    return present, codes
-
-
-def _check_label_count(present: list[Any], n_classes: int, name: str) -> None:
-    """Raise ValueError if the labels do not determine the columns."""
-    if len(present) != n_classes:
-        raise ValueError(
-            f"{name} must contain {n_classes} distinct labels, one for each class of "
-            f"the probabilities, got {shown(present)}. Pass labels= with the "
-            "label of each column, such as estimator.classes_."
-        )
-
-
-def _columns_by_label(labels: Any, n_classes: int) -> dict[Any, int]:
-    """Return a dict that maps each label to its column."""
-    array = as_labels(labels, "labels")
-    labels = array.tolist()
-    if array.ndim == 1:
-        _distinct(_label_array(array, "labels"), "labels")
-        column = {label: code for code, label in enumerate(labels)}
-        if len(labels) == len(column) == n_classes:
-            return column
-    raise ValueError(
-        f"labels must contain {n_classes} distinct labels, one for each class of the "
-        f"probabilities, got {shown(labels)}. Pass them in the order of the columns, "
-        "such as estimator.classes_."
-    )
+def check_proba_on_device(xp: Any, proba: Any, name: str, eps: float) -> Any:
+    """Return probabilities of one or more columns, clipped to [0, 1], once checked."""
+    n_columns = 1 if proba.ndim == 1 else proba.shape[1]
+    tolerance = rounding_tolerance(max(n_columns, 2), eps)
+    low, high = float(xp.min(proba)), float(xp.max(proba))
+    check_range(low, high, name, tolerance)
+    if low < 0 or high > 1:
+        proba = xp.clip(proba, 0, 1)
+    if n_columns > 1:
+        totals = xp.sum(proba, axis=1)
+        low, high = float(xp.min(totals)), float(xp.max(totals))
+        check_row_sums(low, high, name, tolerance)
+    return proba

@@ -1,60 +1,38 @@
 """Input validation shared by all metrics, and selection of evaluated probabilities."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._numerics.binning import MOST_BINS, cube_root_n_bins, sums_by_value
-from sklearn_calib._numerics.confidence import top_label_correct
 from sklearn_calib._validation.arrays import (
+    FEW_COLUMNS,
     MOST_VALUES,
     as_array,
-    as_labels,
     column_names,
+    row_blocks,
     shown,
 )
-from sklearn_calib._validation.probabilities import (
-    Interval,
-    StrOptions,
-    as_proba_array,
-    check_proba,
-    check_sample_weight,
+from sklearn_calib._validation.declarations import StrOptions
+from sklearn_calib._validation.labels import (
+    classes_of,
+    code_of_label,
     encode_labels,
     one_column,
 )
+from sklearn_calib._validation.probabilities import (
+    as_proba_array,
+    check_proba,
+    check_sample_weight,
+    proba_blocks,
+)
 from sklearn_calib._validation.types import Array, Bools, Floats, Ints, Weights
 
-# Constraints of the parameters that metrics share, for `validate_params`.
-TARGETS = {
-    "y_true": ["array-like"],
-    "y_proba": ["array-like"],
-    "labels": ["array-like", None],
-    "sample_weight": ["array-like", None],
-}
-BINS = {
-    "n_bins": [
-        Interval(Integral, 1, MOST_BINS, closed="both"),
-        StrOptions({"cube_root"}),
-    ],
-    "strategy": [StrOptions({"uniform", "quantile"})],
-}
-BINS_OF_ERRORS = {
-    **BINS,
-    "strategy": [StrOptions({"isotonic", "quantile", "uniform"})],
-}
-BETWEEN_0_AND_1 = [Interval(Real, 0, 1, closed="neither")]
-DRAWS = {
-    "n_resamples": [Interval(Integral, 1, None, closed="left")],
-    "random_state": ["random_state"],
-}
-PROGRESS = {
-    "n_jobs": [Integral, None],
-    "verbose": ["verbose"],
-}
-MODES = {"top_label", "positive", "classwise"}
+TESTED = StrOptions({"canonical", "top_label"})
 
 
 def check_targets(
@@ -69,13 +47,6 @@ def check_targets(
     codes = encode_labels(y_true, labels=labels, n_classes=n_classes)
     check_columns(y_proba, y_true, labels)
     return proba, codes, check_sample_weight(sample_weight, proba)
-
-
-def classes_of(y_true: ArrayLike, labels: ArrayLike | None) -> Array:
-    """Return the class label of each column as an array."""
-    if labels is None:
-        return np.unique(as_labels(y_true, "y_true"))
-    return as_labels(labels, "labels")
 
 
 def check_columns(values: Any, y_true: Any, labels: Any, name: str = "y_proba") -> None:
@@ -147,15 +118,6 @@ def _codes_by_name(classes: list[Any]) -> dict[Any, int]:
         texts = {str(label), str(int(label))} if is_whole else {str(label)}
         codes |= dict.fromkeys({label, *texts}, code)
     return codes
-
-
-def code_of_label(label: Any, classes: Array) -> int | None:
-    """Return the column of a label, or None if it is not one of the classes."""
-    # Arrays of integers cannot be compared with integers of more than 64 bits.
-    for code, other in enumerate(classes.tolist()):
-        if np.ndim(label) == 0 and other == label:
-            return code
-    return None
 
 
 def check_lengths(n_labels: int, n_rows: int) -> None:
@@ -254,13 +216,6 @@ def effective_weights(weight: Weights, n_samples: int) -> Floats:
     return weight * effective_n_samples(weight) / weight.sum()
 
 
-def resolve_n_bins(n_bins: int | str, n_samples: int, weight: Weights) -> int:
-    """Return the number of bins; "cube_root" depends on the number of samples."""
-    if not isinstance(n_bins, str):
-        return n_bins
-    return cube_root_n_bins(n_samples if weight is None else weight.sum())
-
-
 def confidence_and_correct(
     proba: Floats, codes: Ints, mode: str
 ) -> tuple[Floats, Bools]:
@@ -306,9 +261,71 @@ def merge_repetitions(
     return proba[first], codes[first], mass
 
 
-def distinct_values(
-    confidence: Floats, correct: Array, weight: Weights
-) -> tuple[Floats, Floats, Floats]:
-    """Return distinct confidences, their frequencies and the accuracy at each."""
-    value, mass, n_correct = sums_by_value(confidence, correct, weight)
-    return value.astype(np.float64), mass / mass.sum(), n_correct / mass
+def top_label(proba: Floats) -> tuple[Floats, Ints]:
+    """Return the largest probability of each row and its column; the first for ties."""
+    confidence = np.empty(len(proba), dtype=proba.dtype)
+    predicted = np.empty(len(proba), dtype=np.int64)
+    for rows in row_blocks(*proba.shape):
+        block = proba[rows]
+        predicted[rows] = block.argmax(axis=1)
+        confidence[rows] = block[np.arange(len(block)), predicted[rows]]
+    return confidence, predicted
+
+
+def top_label_correct(
+    proba: Floats, codes: Ints, *, name: str = "y_proba"
+) -> tuple[Floats, Bools]:
+    """Return the confidence of each sample and whether its prediction is correct.
+
+    The values of `proba` are checked in the same pass. `codes` are column indices, as
+    returned by `encode_labels`. For ties, the first column is the predicted class, as
+    in `predict`.
+    """
+    confidence = np.empty(len(proba), dtype=proba.dtype)
+    correct = np.empty(len(proba), dtype=bool)
+    for rows, block in proba_blocks(proba, name=name):
+        confidence[rows], correct[rows], _ = block_correct(block, codes[rows])
+    return confidence, correct
+
+
+def block_correct(block: Floats, codes: Ints) -> tuple[Floats, Bools, Floats]:
+    """Return confidence, correctness, and the probability of the true class.
+
+    For few columns, this is faster than with argmax.
+    """
+    p_true = value_of_class(block, codes)
+    if block.shape[1] <= FEW_COLUMNS:
+        confidence = block.max(axis=1)
+        if np.count_nonzero(block == confidence[:, None]) == len(block):
+            return confidence, p_true == confidence, p_true
+    predicted = block.argmax(axis=1)
+    return value_of_class(block, predicted), predicted == codes, p_true
+
+
+def value_of_class(block: Floats, codes: Ints) -> Floats:
+    """Return the value in one column of each row; faster than indexing of two axes."""
+    every = np.arange(len(block))
+    if block.flags.f_contiguous:
+        return block.ravel(order="K").take(codes * len(block) + every)
+    return block.ravel().take(every * block.shape[1] + codes)
+
+
+def whole_or_top_label(proba: Floats, codes: Ints, mode: str) -> tuple[Floats, Ints]:
+    """Return the checked probabilities of the mode, and the true columns."""
+    proba, codes = of_mode(proba, codes, mode)
+    return check_proba(proba), codes
+
+
+def of_mode(proba: Floats, codes: Ints, mode: str) -> tuple[Floats, Ints]:
+    """Return the probabilities of the mode, and the true columns."""
+    if mode == "top_label":
+        proba, correct = confidence_and_correct(proba, codes, "top_label")
+        codes = correct.astype(np.int64)
+    return as_columns(proba), codes
+
+
+def in_double(proba: Floats) -> Floats:
+    """Return probabilities in double precision, with rows that sum to one."""
+    proba = proba.astype(np.float64)
+    proba /= proba.sum(axis=1, keepdims=True)
+    return proba

@@ -11,10 +11,10 @@ from skorch.utils import to_numpy
 from torch.utils.data import Dataset
 
 from sklearn_calib._numerics.binning import bin_index, bin_sums, occupied_bins
-from sklearn_calib._numerics.confidence import top_label
 from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._torch.outputs import concatenate_logits, predict_batch
 from sklearn_calib._validation.arrays import shown
+from sklearn_calib._validation.samples import top_label
 from sklearn_calib._validation.types import Array
 from sklearn_calib.callbacks._history_rows import record
 

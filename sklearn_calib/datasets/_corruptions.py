@@ -11,11 +11,10 @@ from numpy.typing import ArrayLike
 from scipy.ndimage import convolve, gaussian_filter
 from sklearn.utils import check_random_state
 
-from sklearn_calib._validation.arrays import shown
-from sklearn_calib._validation.probabilities import (
+from sklearn_calib._validation.arrays import row_blocks, shown
+from sklearn_calib._validation.declarations import (
     Interval,
     did_you_mean,
-    row_blocks,
     validate_params,
 )
 from sklearn_calib._validation.types import Array, Floats, Seed

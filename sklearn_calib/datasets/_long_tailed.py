@@ -10,12 +10,8 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_consistent_length, check_random_state
 
 from sklearn_calib._validation.arrays import shown
-from sklearn_calib._validation.probabilities import (
-    Interval,
-    StrOptions,
-    distinct_labels,
-    validate_params,
-)
+from sklearn_calib._validation.declarations import Interval, StrOptions, validate_params
+from sklearn_calib._validation.labels import distinct_labels
 from sklearn_calib._validation.types import Array, Floats, Ints, Seed
 
 # Shape parameter of the Pareto distribution of ImageNet-LT.

@@ -8,7 +8,8 @@ import numpy as np
 from scipy.special import expit, logit
 
 from sklearn_calib._numerics.binning import bin_index, uniform_edges
-from sklearn_calib._validation.probabilities import check_proba, row_blocks
+from sklearn_calib._validation.arrays import row_blocks
+from sklearn_calib._validation.probabilities import check_proba
 from sklearn_calib._validation.samples import as_columns
 from sklearn_calib._validation.types import Bools, Floats, Ints, Weights
 

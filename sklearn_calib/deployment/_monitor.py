@@ -9,21 +9,17 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._numerics.binning import class_gap_norm
+from sklearn_calib._numerics.binned_gaps import class_gap_norm
 from sklearn_calib._validation.array_api import on_cpu
-from sklearn_calib._validation.arrays import (
-    as_labels,
-    as_numbers,
-    is_empty,
-    shown,
-)
-from sklearn_calib._validation.probabilities import Interval, StrOptions, encode_labels
-from sklearn_calib._validation.samples import (
+from sklearn_calib._validation.arrays import as_numbers, is_empty, shown
+from sklearn_calib._validation.declarations import (
     BETWEEN_0_AND_1,
     MODES,
-    check_targets,
-    check_two_classes,
+    Interval,
+    StrOptions,
 )
+from sklearn_calib._validation.labels import as_labels, encode_labels
+from sklearn_calib._validation.samples import check_targets, check_two_classes
 from sklearn_calib._validation.types import Floats
 from sklearn_calib.deployment._deployment_batches import log_evidence, starts_of
 from sklearn_calib.deployment._monitor_state import MonitorState

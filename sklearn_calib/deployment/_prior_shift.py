@@ -28,14 +28,14 @@ from sklearn_calib._state.schema import (
     Spec,
 )
 from sklearn_calib._validation.dask_arrays import maps_blocks
-from sklearn_calib._validation.probabilities import (
+from sklearn_calib._validation.declarations import (
+    BETWEEN_0_AND_1,
     HasMethods,
     Interval,
     StrOptions,
-    check_sample_weight,
-    encode_labels,
 )
-from sklearn_calib._validation.samples import BETWEEN_0_AND_1
+from sklearn_calib._validation.labels import encode_labels
+from sklearn_calib._validation.probabilities import check_sample_weight
 from sklearn_calib._validation.types import Array, Floats, Seed
 from sklearn_calib.deployment._priors import (
     adjust_priors,

@@ -11,13 +11,14 @@ from sklearn.utils import check_random_state
 from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._solvers.stacking import stacking_weights
 from sklearn_calib._validation.arrays import as_numbers, is_instance, shown
-from sklearn_calib._validation.limits import ROW_SUM_TOLERANCE
-from sklearn_calib._validation.probabilities import (
-    check_proba,
-    check_sample_weight,
+from sklearn_calib._validation.declarations import (
+    BETWEEN_0_AND_1,
+    DRAWS,
     validate_params,
 )
-from sklearn_calib._validation.samples import BETWEEN_0_AND_1, DRAWS, check_columns
+from sklearn_calib._validation.limits import ROW_SUM_TOLERANCE
+from sklearn_calib._validation.probabilities import check_proba, check_sample_weight
+from sklearn_calib._validation.samples import check_columns
 from sklearn_calib._validation.types import Array, Floats, Seed
 
 # The estimate of a class is near zero if it explains less than this number of samples.

@@ -23,22 +23,17 @@ from sklearn_calib._sklearn.metric_options import (
 )
 from sklearn_calib._sklearn.response import has_threshold
 from sklearn_calib._sklearn.scorer_objects import Scorer, metric_and_input, metric_of
-from sklearn_calib._validation.arrays import as_labels, check_unmasked, shown
-from sklearn_calib._validation.declarations import interval_kind
-from sklearn_calib._validation.probabilities import (
-    Interval,
-    check_proba,
-    check_sample_weight,
-    encode_labels,
-    validate_params,
-)
-from sklearn_calib._validation.samples import (
+from sklearn_calib._validation.arrays import check_unmasked, shown
+from sklearn_calib._validation.declarations import (
     PROGRESS,
     TARGETS,
-    as_columns,
-    check_columns,
-    classes_of,
+    Interval,
+    interval_kind,
+    validate_params,
 )
+from sklearn_calib._validation.labels import as_labels, classes_of, encode_labels
+from sklearn_calib._validation.probabilities import check_proba, check_sample_weight
+from sklearn_calib._validation.samples import as_columns, check_columns
 from sklearn_calib._validation.types import Array, Metric, Options, Seed, Weights
 from sklearn_calib.metrics import bootstrap_interval, get_scorer
 

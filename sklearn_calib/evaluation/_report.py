@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._validation.groups import group_members
-from sklearn_calib._validation.probabilities import (
-    Interval,
-    check_sample_weight,
-    validate_params,
-)
-from sklearn_calib._validation.samples import (
+from sklearn_calib._validation.declarations import (
     BETWEEN_0_AND_1,
     BINS,
     DRAWS,
     TARGETS,
+    Interval,
+    validate_params,
+)
+from sklearn_calib._validation.groups import group_members
+from sklearn_calib._validation.labels import classes_of
+from sklearn_calib._validation.probabilities import check_sample_weight
+from sklearn_calib._validation.samples import (
     as_columns,
     check_targets,
-    classes_of,
     confidence_and_correct,
 )
 from sklearn_calib._validation.types import Array, Floats, Ints, Options, Seed, Weights

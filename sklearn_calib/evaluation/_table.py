@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from sklearn_calib._validation.probabilities import Interval, validate_params
+from sklearn_calib._validation.declarations import Interval, validate_params
 
 # Second level of the columns of a metric in a comparison.
 CELL = ["value", "low", "high"]

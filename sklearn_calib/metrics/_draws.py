@@ -15,12 +15,12 @@ from sklearn import config_context
 from sklearn.exceptions import UndefinedMetricWarning
 
 from sklearn_calib._sklearn.metric_options import name_of
-from sklearn_calib._validation.arrays import as_labels, as_numbers
+from sklearn_calib._validation.arrays import as_numbers
 from sklearn_calib._validation.declarations import interval_kind
+from sklearn_calib._validation.labels import as_labels, encode_labels
 from sklearn_calib._validation.probabilities import (
     check_proba_shape,
     check_sample_weight,
-    encode_labels,
 )
 from sklearn_calib._validation.samples import check_columns, positive_code
 from sklearn_calib._validation.types import (

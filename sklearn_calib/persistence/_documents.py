@@ -11,7 +11,7 @@ from sklearn_calib._state.json_values import (
 )
 from sklearn_calib._state.schema import Fields, Source
 from sklearn_calib._validation.arrays import shown
-from sklearn_calib._validation.probabilities import did_you_mean
+from sklearn_calib._validation.declarations import did_you_mean
 from sklearn_calib._validation.types import Array
 from sklearn_calib.calibrators import get_calibrator, get_calibrator_names
 

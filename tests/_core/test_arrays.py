@@ -9,13 +9,8 @@ import pytest
 import torch
 from scipy.sparse import csr_array
 
-from sklearn_calib._validation.arrays import (
-    as_array,
-    as_labels,
-    as_numbers,
-    check_numbers,
-    shown,
-)
+from sklearn_calib._validation.arrays import as_array, as_numbers, check_numbers, shown
+from sklearn_calib._validation.labels import as_labels
 
 
 @pytest.mark.parametrize(

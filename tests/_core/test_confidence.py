@@ -7,10 +7,10 @@ from sklearn_calib._numerics.confidence import (
     CONFIDENCES,
     check_confidence,
     get_confidence,
-    top_label,
-    top_label_correct,
 )
-from sklearn_calib._validation.probabilities import FEW_COLUMNS, as_proba_array
+from sklearn_calib._validation.arrays import FEW_COLUMNS
+from sklearn_calib._validation.probabilities import as_proba_array
+from sklearn_calib._validation.samples import top_label, top_label_correct
 
 few_and_many = pytest.mark.parametrize(
     "n_classes", [2, FEW_COLUMNS, FEW_COLUMNS + 1, 300]

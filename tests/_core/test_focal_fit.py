@@ -7,8 +7,9 @@ import pytest
 from scipy.optimize import approx_fprime, minimize
 from sklearn.exceptions import ConvergenceWarning
 
+from sklearn_calib._numerics.posteriors import focal_posterior
 from sklearn_calib._numerics.sample_blocks import array_blocks
-from sklearn_calib._numerics.softmax import focal_posterior, softmax
+from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._solvers.temperature_fit import fit_temperature
 from sklearn_calib.calibrators._temperature.focal_fit import (
     _moments,

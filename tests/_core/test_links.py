@@ -7,14 +7,13 @@ import pytest
 from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
 
-from sklearn_calib._numerics.softmax import (
+from sklearn_calib._numerics.class_scores import log_odds_of_proba
+from sklearn_calib._numerics.posteriors import (
     focal_calibration_posterior,
     focal_posterior,
     inverse_focal_posterior,
-    log_odds_of_proba,
-    log_softmax,
-    softmax,
 )
+from sklearn_calib._numerics.softmax import log_softmax, softmax
 
 POSTERIORS = {
     **{

@@ -10,13 +10,13 @@ import pytest
 from sklearn_calib import metrics
 from sklearn_calib._numerics.binning import (
     MANY_BINS,
-    MOST_BINS,
     MOST_SWEPT,
     bin_index,
     interior_edges,
     parting_edges,
     sweep_n_bins,
 )
+from sklearn_calib._validation.declarations import MOST_BINS
 
 STRATEGIES = ["uniform", "quantile"]
 N_SAMPLES = 40

@@ -4,13 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from sklearn_calib._validation.arrays import row_blocks
+from sklearn_calib._validation.declarations import did_you_mean
+from sklearn_calib._validation.labels import encode_labels
 from sklearn_calib._validation.probabilities import (
     ROW_SUM_TOLERANCE,
     check_proba,
     check_sample_weight,
-    did_you_mean,
-    encode_labels,
-    row_blocks,
     weight_factor,
 )
 

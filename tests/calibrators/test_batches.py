@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from sklearn_calib._numerics import sample_blocks as blocks
 from sklearn_calib._solvers import temperature_fit as optimize
-from sklearn_calib._validation import probabilities as validation
+from sklearn_calib._validation import arrays as validation
 from sklearn_calib.calibrators import (
     BBQ,
     ENIR,

@@ -5,7 +5,8 @@ import pytest
 from scipy.optimize import brentq
 from sklearn.metrics import log_loss
 
-from sklearn_calib._numerics.softmax import focal_posterior, softmax
+from sklearn_calib._numerics.posteriors import focal_posterior
+from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib.calibrators import (
     FocalPosterior,
     FocalTemperatureScaling,

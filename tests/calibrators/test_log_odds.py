@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from sklearn_calib import CalibratedClassifier, TemperatureScaling
-from sklearn_calib._validation import probabilities as validation
+from sklearn_calib._validation import arrays as validation
 from sklearn_calib.calibrators import PerGroupCalibrator, PlattScaling, VennAbers
 
 EXCUSED: dict[str, dict[str, str]] = {}

@@ -6,7 +6,8 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_calib._numerics.softmax import log_odds, softmax
+from sklearn_calib._numerics.class_scores import log_odds
+from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._solvers.logistic import fit_logistic
 from sklearn_calib.calibrators import (
     BetaCalibration,

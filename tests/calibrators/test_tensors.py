@@ -10,7 +10,7 @@ import torch
 from torch.nn import Linear, Sequential
 
 from sklearn_calib._numerics.softmax import softmax
-from sklearn_calib._validation import probabilities as validation
+from sklearn_calib._validation import arrays as validation
 from sklearn_calib.calibrators import (
     HistogramBinning,
     MatrixScaling,

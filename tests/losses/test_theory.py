@@ -12,7 +12,7 @@ import pytest
 import torch
 from scipy.optimize import minimize
 
-from sklearn_calib._numerics.softmax import inverse_focal_posterior
+from sklearn_calib._numerics.posteriors import inverse_focal_posterior
 from sklearn_calib.losses import (
     BrierLoss,
     CrossEntropyLoss,

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.overrides import TorchFunctionMode
 
-from sklearn_calib._validation import probabilities as validation
+from sklearn_calib._validation import arrays as validation
 from sklearn_calib.metrics import (
     CalibrationAccumulator,
     classwise_calibration_error,

@@ -4,7 +4,7 @@ from abc import abstractmethod
 from typing import Any
 
 from sklearn_calib._numerics.sample_blocks import Blocks, array_blocks
-from sklearn_calib._validation.arrays import as_labels
+from sklearn_calib._validation.labels import as_labels
 from sklearn_calib._validation.types import Floats, Ints, Weights
 from sklearn_calib.calibrators._base.calibrator import Calibrator
 from sklearn_calib.calibrators._base.input_data import Chunks

@@ -30,14 +30,13 @@ from sklearn_calib._state.schema import (
     StateMixin,
 )
 from sklearn_calib._validation.array_api import on_cpu
-from sklearn_calib._validation.arrays import as_labels, check_numbers
+from sklearn_calib._validation.arrays import check_numbers, row_blocks
 from sklearn_calib._validation.dask_arrays import maps_blocks
+from sklearn_calib._validation.labels import as_labels, encode_labels
 from sklearn_calib._validation.limits import are_proba
 from sklearn_calib._validation.probabilities import (
     check_proba,
     check_sample_weight,
-    encode_labels,
-    row_blocks,
     warn_of_predicted_labels,
 )
 from sklearn_calib._validation.samples import check_columns

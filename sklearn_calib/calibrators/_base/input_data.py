@@ -11,11 +11,11 @@ from sklearn.utils.validation import check_consistent_length
 
 from sklearn_calib._numerics.sample_blocks import Block, array_blocks
 from sklearn_calib._validation.array_api import on_cpu
-from sklearn_calib._validation.arrays import as_labels, check_numbers
+from sklearn_calib._validation.arrays import check_numbers
+from sklearn_calib._validation.labels import as_labels, encode_labels
 from sklearn_calib._validation.limits import weight_factor
 from sklearn_calib._validation.probabilities import (
     check_sample_weight,
-    encode_labels,
     warn_of_predicted_labels,
 )
 from sklearn_calib._validation.samples import check_columns

@@ -12,14 +12,8 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from sklearn_calib._numerics.sample_blocks import Block, array_blocks
-from sklearn_calib._solvers.logistic import log_loss
-from sklearn_calib._validation.types import Array, Floats
-from sklearn_calib.calibrators._linear.multinomial_fit import (
-    Kind,
-    Problem,
-    solve_jittered,
-)
+from sklearn_calib._solvers.logistic import solve_jittered
+from sklearn_calib._validation.types import Floats
 
 # Returns the summed log loss for parameters of shape (n_parameters,), its gradient and
 # its Hessian.
@@ -119,47 +113,3 @@ def _newton_step(curvature: Floats, gradient: Floats) -> Floats:
     scale = np.sqrt(np.maximum(np.diag(curvature), 0))
     scale[scale == 0] = 1
     return -solve_jittered(curvature / np.outer(scale, scale), gradient / scale) / scale
-
-
-def temperature_loss(block: Block) -> Loss:
-    """Return the log loss of logits as a function of 1 / T."""
-    logits, codes, weight = block
-    gaps = logits.max(axis=1, keepdims=True) - logits
-    true = gaps[np.arange(len(codes)), codes]
-
-    def loss(parameters: Floats) -> tuple[float, Floats, Floats]:
-        proba = np.exp(-parameters * gaps)
-        total = proba.sum(axis=1)
-        proba /= total[:, None]
-        mean = np.einsum("ij,ij->i", proba, gaps)
-        distance = gaps - mean[:, None]
-        variance = np.einsum("ij,ij,ij->i", proba, distance, distance)
-        value = float(weight @ (np.log(total) + parameters * true))
-        gradient = np.array([weight @ (true - mean)])
-        return value, gradient, np.array([[weight @ variance]])
-
-    return loss
-
-
-def logistic_loss(features: Floats, target: Array, weight: Floats) -> Loss:
-    """Return the log loss as a function of the coefficients."""
-
-    def loss(parameters: Floats) -> tuple[float, Floats, Floats]:
-        value, proba = log_loss(features @ parameters, target, weight)
-        curved = features * (weight * proba * (1 - proba))[:, None]
-        return value, features.T @ (weight * (proba - target)), curved.T @ features
-
-    return loss
-
-
-def multinomial_loss(kind: Kind, block: Block, n_classes: int) -> Loss:
-    """Return the log loss of features as a function of a map's flattened parameters."""
-    center = np.zeros_like(kind.identity(n_classes))
-    problem = Problem(kind, array_blocks(*block), center, center)
-
-    def loss(parameters: Floats) -> tuple[float, Floats, Floats]:
-        shaped = parameters.reshape(center.shape)
-        value, gradient = problem.evaluate(shaped)
-        return value, gradient.ravel(), problem.hessian(shaped)
-
-    return loss

@@ -18,13 +18,8 @@ from sklearn_calib._sklearn.rollback import restores
 from sklearn_calib._state.json_values import refuse
 from sklearn_calib._state.schema import FINITE, NON_NEGATIVE, Fields, Numbers, Spec
 from sklearn_calib._validation.array_api import on_cpu
-from sklearn_calib._validation.arrays import (
-    as_labels,
-    check_numbers,
-    shorten,
-    shown,
-)
-from sklearn_calib._validation.probabilities import encode_labels
+from sklearn_calib._validation.arrays import check_numbers, shorten, shown
+from sklearn_calib._validation.labels import as_labels, encode_labels
 from sklearn_calib._validation.samples import check_columns
 from sklearn_calib._validation.types import Array, Floats
 from sklearn_calib.calibrators._base.block_calibrator import _BlockCalibrator

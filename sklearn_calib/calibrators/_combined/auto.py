@@ -23,7 +23,7 @@ from sklearn_calib._solvers.stacking import (
 from sklearn_calib._state.json_values import refuse
 from sklearn_calib._state.schema import FRACTION, NON_NEGATIVE, ListOf, Numbers, Object
 from sklearn_calib._validation.arrays import shown
-from sklearn_calib._validation.probabilities import Interval
+from sklearn_calib._validation.declarations import Interval
 from sklearn_calib._validation.types import Floats
 from sklearn_calib.calibrators._base.block_calibrator import _BlockCalibrator
 from sklearn_calib.calibrators._base.calibrator import MIN_ROWS, Calibrator

@@ -15,13 +15,10 @@ from sklearn_calib._sklearn.rollback import restores
 from sklearn_calib._state.json_values import refuse
 from sklearn_calib._state.schema import Count, ListOf, Names, Object, Spec, StateMixin
 from sklearn_calib._validation.array_api import on_cpu
-from sklearn_calib._validation.arrays import as_array, check_numbers
+from sklearn_calib._validation.arrays import as_array, check_dispatch, check_numbers
 from sklearn_calib._validation.dask_arrays import maps_blocks
 from sklearn_calib._validation.labels import check_indicator, check_label_columns
-from sklearn_calib._validation.probabilities import (
-    check_dispatch,
-    warn_of_predicted_labels,
-)
+from sklearn_calib._validation.probabilities import warn_of_predicted_labels
 from sklearn_calib._validation.samples import check_columns
 from sklearn_calib._validation.types import Floats, Ints
 from sklearn_calib.calibrators._base.calibrator import Calibrator

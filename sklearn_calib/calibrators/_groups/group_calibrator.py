@@ -26,13 +26,10 @@ from sklearn_calib._state.schema import (
     StateMixin,
 )
 from sklearn_calib._validation.array_api import on_cpu
-from sklearn_calib._validation.arrays import as_labels, check_numbers, shown
+from sklearn_calib._validation.arrays import check_numbers, row_blocks, shown
 from sklearn_calib._validation.groups import distinct_values, encode_groups, group_frame
-from sklearn_calib._validation.probabilities import (
-    check_sample_weight,
-    encode_labels,
-    row_blocks,
-)
+from sklearn_calib._validation.labels import as_labels, encode_labels
+from sklearn_calib._validation.probabilities import check_sample_weight
 from sklearn_calib._validation.types import Array, Floats, Ints
 from sklearn_calib.calibrators._base.calibrator import MIN_ROWS, Calibrator
 from sklearn_calib.calibrators._combined.auto import AutoCalibrator

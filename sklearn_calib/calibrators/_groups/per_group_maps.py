@@ -13,7 +13,7 @@ from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._state.json_values import refuse
 from sklearn_calib._state.schema import NON_NEGATIVE, POSITIVE, Numbers
 from sklearn_calib._validation.arrays import shown
-from sklearn_calib._validation.probabilities import Interval, StrOptions
+from sklearn_calib._validation.declarations import Interval, StrOptions
 from sklearn_calib._validation.types import Floats, Ints
 from sklearn_calib.calibrators._base.calibrator import Calibrator
 from sklearn_calib.calibrators._groups.group_calibrator import GroupCalibrator

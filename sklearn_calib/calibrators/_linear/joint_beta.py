@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from sklearn_calib._numerics.softmax import log_proba_and_rest
-from sklearn_calib._validation.probabilities import StrOptions
+from sklearn_calib._numerics.class_scores import log_proba_and_rest
+from sklearn_calib._validation.declarations import StrOptions
 from sklearn_calib._validation.types import Floats
 from sklearn_calib.calibrators._linear.linear_calibrator import (
     EMPIRICAL_BAYES,

@@ -8,7 +8,7 @@ from sklearn_calib._numerics.sample_blocks import Blocks, as_float64
 from sklearn_calib._numerics.softmax import log_softmax
 from sklearn_calib._solvers.joint_curve import fit_joint_curve, joint_scores
 from sklearn_calib._state.schema import Spec
-from sklearn_calib._validation.probabilities import Interval
+from sklearn_calib._validation.declarations import Interval
 from sklearn_calib._validation.types import Floats
 from sklearn_calib.calibrators._linear.linear_calibrator import (
     EMPIRICAL_BAYES,

@@ -19,7 +19,7 @@ from sklearn_calib._sklearn.training_data import warn_of_absent_classes
 from sklearn_calib._solvers.temperature_fit import fit_temperature, magnitude
 from sklearn_calib._state.schema import NON_NEGATIVE, POSITIVE, Number, Numbers, Spec
 from sklearn_calib._validation.arrays import as_numbers, shown
-from sklearn_calib._validation.probabilities import Interval, StrOptions
+from sklearn_calib._validation.declarations import Interval, StrOptions
 from sklearn_calib._validation.types import Floats, Ints
 from sklearn_calib.calibrators._base.block_calibrator import _BlockCalibrator
 from sklearn_calib.calibrators._linear.empirical_bayes import fit_empirical_bayes

@@ -13,13 +13,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
 from sklearn_calib._numerics.sample_blocks import Block, Blocks, Restartable
-from sklearn_calib._validation.probabilities import row_blocks
+from sklearn_calib._solvers.logistic import solve_jittered
+from sklearn_calib._validation.arrays import row_blocks
 from sklearn_calib._validation.types import Floats
 from sklearn_calib.calibrators._linear.multinomial_maps import (
-    TINY,
     DiagonalMap,
     FullMap,
     Preconditioner,
@@ -38,9 +37,6 @@ MAX_NEAR = 8
 
 # Maximum number of steps. Usual fits take 5 to 30.
 MAX_STEPS = 200
-
-# How often the term added to the diagonal of a Hessian is multiplied by 100.
-MAX_JITTERS = 20
 
 # The last step of a converged fit changes no score by more than this.
 MAX_MOVE = 0.5
@@ -105,26 +101,6 @@ def fit_multinomial(
         if n_near == MAX_NEAR:
             break
     return parameters, False
-
-
-def solve_jittered(hessian: Floats, gradient: Floats) -> Floats:
-    """Solve a linear system after adding a small term to the diagonal.
-
-    The term is needed for directions that do not change the probabilities, such as a
-    constant added to all scores, and for rounding errors where probabilities are so
-    close to 0 and 1 that curvatures vanish.
-    """
-    # Rounding errors can make curvatures and their sum negative.
-    positive = np.maximum(hessian.diagonal(), 0)
-    jitter = 1e-9 * positive.sum() / len(hessian) + TINY**2
-    for _ in range(MAX_JITTERS):
-        hessian.flat[:: len(hessian) + 1] += jitter
-        try:
-            factor = cho_factor(hessian, check_finite=False)
-            return cho_solve(factor, gradient, check_finite=False)
-        except np.linalg.LinAlgError:
-            jitter *= 100
-    return gradient / jitter  # the jitter now dominates the Hessian
 
 
 class Problem:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from scipy.linalg import eigh
 
+from sklearn_calib._solvers.logistic import TINY
 from sklearn_calib._validation.types import Floats, Ints
 
 Preconditioner: TypeAlias = Callable[[Floats], Floats]
@@ -13,9 +14,6 @@ Preconditioner: TypeAlias = Callable[[Floats], Floats]
 # Positions of parameters in the flattened array, (n_blocks, size), and the blocks of
 # the Hessian of these, (n_blocks, size, size).
 Part: TypeAlias = tuple[Ints, Floats]
-
-# Added to curvatures, which are zero where all probabilities are 0 or 1.
-TINY = 1e-12
 
 
 class Prediction(NamedTuple):

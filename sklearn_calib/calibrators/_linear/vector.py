@@ -1,15 +1,18 @@
 """Vector scaling: slope and intercept for the logit of each class."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from sklearn_calib._numerics.sample_blocks import Block, array_blocks
 from sklearn_calib._validation.types import Floats
-from sklearn_calib.calibrators._base.online import Loss, multinomial_loss
+from sklearn_calib.calibrators._base.online import Loss
 from sklearn_calib.calibrators._base.online_calibrator import _OnlineCalibrator
 from sklearn_calib.calibrators._linear.linear_calibrator import (
     _PenalisedCalibrator,
     errors_needed,
 )
+from sklearn_calib.calibrators._linear.multinomial_fit import Kind, Problem
 from sklearn_calib.calibrators._linear.multinomial_maps import DiagonalMap
 
 
@@ -163,3 +166,16 @@ class VectorScaling(_OnlineCalibrator, _PenalisedCalibrator):
         logits = array_blocks(*block)
         features = logits.transform(self._features)
         self._set(parameters.reshape(-1, 2), logits, features)
+
+
+def multinomial_loss(kind: Kind, block: Block, n_classes: int) -> Loss:
+    """Return the log loss of features as a function of a map's flattened parameters."""
+    center = np.zeros_like(kind.identity(n_classes))
+    problem = Problem(kind, array_blocks(*block), center, center)
+
+    def loss(parameters: Floats) -> tuple[float, Floats, Floats]:
+        shaped = parameters.reshape(center.shape)
+        value, gradient = problem.evaluate(shaped)
+        return value, gradient.ravel(), problem.hessian(shaped)
+
+    return loss

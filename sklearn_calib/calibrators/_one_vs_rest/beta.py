@@ -6,7 +6,7 @@ import numpy as np
 
 from sklearn_calib._solvers.logistic import fit_nonnegative
 from sklearn_calib._state.schema import Numbers
-from sklearn_calib._validation.probabilities import StrOptions
+from sklearn_calib._validation.declarations import StrOptions
 from sklearn_calib._validation.types import Array, Floats
 from sklearn_calib.calibrators._one_vs_rest.online_logistic import _OnlineLogistic
 

@@ -7,8 +7,8 @@ import numpy as np
 from scipy.special import xlog1py, xlogy
 
 from sklearn_calib._numerics.binning import sums_by_value
-from sklearn_calib._numerics.softmax import interpolate
 from sklearn_calib._validation.types import Array, Floats
+from sklearn_calib.calibrators._one_vs_rest.isotonic import interpolate
 from sklearn_calib.calibrators._one_vs_rest.near_isotonic import near_isotonic_path
 from sklearn_calib.calibrators._one_vs_rest.one_vs_rest import (
     CURVE,

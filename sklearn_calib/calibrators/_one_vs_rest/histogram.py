@@ -9,7 +9,7 @@ from scipy.special import expit
 from sklearn_calib._numerics.binning import bin_index, check_n_bins, interior_edges
 from sklearn_calib._solvers.logistic import fit_logistic
 from sklearn_calib._state.schema import FRACTION, Numbers, Tuple
-from sklearn_calib._validation.probabilities import Interval, StrOptions
+from sklearn_calib._validation.declarations import Interval, StrOptions
 from sklearn_calib._validation.types import Array, Floats, Options
 from sklearn_calib.calibrators._base.survey import RESOLUTION
 from sklearn_calib.calibrators._one_vs_rest.one_vs_rest import _OneVsRestCalibrator

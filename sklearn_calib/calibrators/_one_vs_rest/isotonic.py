@@ -10,7 +10,7 @@ from scipy.optimize import isotonic_regression
 from sklearn_calib._expressions.replace_top import keep_top
 from sklearn_calib._numerics.binning import sums_by_value
 from sklearn_calib._numerics.sample_blocks import Blocks
-from sklearn_calib._numerics.softmax import interpolate
+from sklearn_calib._numerics.softmax import SCALE
 from sklearn_calib._state.schema import FRACTION, Number, Numbers, Tuple
 from sklearn_calib._validation.types import Array, Floats, Ints
 from sklearn_calib.calibrators._base.block_calibrator import _BlockCalibrator
@@ -278,3 +278,12 @@ def _fit_points(
         return value[ends], blocks.x[ends]
     block_mass = np.add.reduceat(mass, first)
     return np.add.reduceat(mass * value, first) / block_mass, blocks.x[first]
+
+
+def interpolate(values: Floats, points: tuple[Floats, Floats]) -> Floats:
+    """Return `np.interp` for points that may be subnormal numbers.
+
+    The slope between them would overflow. Multiplying by a power of two is exact.
+    """
+    x, y = points
+    return np.interp(SCALE * values, SCALE * x, y)

@@ -5,7 +5,7 @@ from typing import Any
 
 from sklearn_calib._solvers.spline_logistic import evaluate, fit_curve
 from sklearn_calib._state.schema import Numbers, Tuple
-from sklearn_calib._validation.probabilities import Interval
+from sklearn_calib._validation.declarations import Interval
 from sklearn_calib._validation.types import Array, Floats
 from sklearn_calib.calibrators._one_vs_rest.one_vs_rest import _OneVsRestCalibrator
 

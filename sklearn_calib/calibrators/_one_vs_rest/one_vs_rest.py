@@ -25,7 +25,7 @@ from sklearn_calib._state.schema import (
     Spec,
     Tuple,
 )
-from sklearn_calib._validation.probabilities import row_blocks
+from sklearn_calib._validation.arrays import row_blocks
 from sklearn_calib._validation.types import Array, Floats
 from sklearn_calib.calibrators._base.block_calibrator import _BlockCalibrator
 from sklearn_calib.calibrators._base.calibrator import MIN_ROWS

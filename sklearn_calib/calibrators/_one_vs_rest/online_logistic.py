@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from sklearn_calib._numerics.sample_blocks import Block
-from sklearn_calib._validation.types import Floats
-from sklearn_calib.calibrators._base.online import Loss, logistic_loss
+from sklearn_calib._solvers.logistic import log_loss
+from sklearn_calib._validation.types import Array, Floats
+from sklearn_calib.calibrators._base.online import Loss
 from sklearn_calib.calibrators._base.online_calibrator import _OnlineCalibrator
 from sklearn_calib.calibrators._one_vs_rest.one_vs_rest import _OneVsRestCalibrator
 
@@ -69,3 +70,14 @@ class _OnlineLogistic(_OnlineCalibrator, _OneVsRestCalibrator):
 
     def _lowest(self, start: Floats) -> Floats:
         return np.where(np.arange(len(start)) < self._n_nonnegative, 0.0, -np.inf)
+
+
+def logistic_loss(features: Floats, target: Array, weight: Floats) -> Loss:
+    """Return the log loss as a function of the coefficients."""
+
+    def loss(parameters: Floats) -> tuple[float, Floats, Floats]:
+        value, proba = log_loss(features @ parameters, target, weight)
+        curved = features * (weight * proba * (1 - proba))[:, None]
+        return value, features.T @ (weight * (proba - target)), curved.T @ features
+
+    return loss

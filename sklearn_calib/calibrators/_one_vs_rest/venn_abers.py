@@ -8,7 +8,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._numerics.binning import sums_by_value
 from sklearn_calib._state.schema import BELOW_ONE, UP_TO_ONE, Numbers, Tuple
-from sklearn_calib._validation.probabilities import row_blocks, warn_of_predicted_labels
+from sklearn_calib._validation.arrays import row_blocks
+from sklearn_calib._validation.probabilities import warn_of_predicted_labels
 from sklearn_calib._validation.types import Array, Floats, Ints
 from sklearn_calib.calibrators._base.calibrator import MIN_ROWS
 from sklearn_calib.calibrators._one_vs_rest.one_vs_rest import _OneVsRestCalibrator

@@ -9,7 +9,7 @@ from sklearn_calib._numerics.sample_blocks import Blocks, as_float64
 from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._solvers.temperature_fit import MAX_STEP, fit_temperature, row_gaps
 from sklearn_calib._state.schema import POSITIVE, Number, Numbers
-from sklearn_calib._validation.probabilities import Interval
+from sklearn_calib._validation.declarations import Interval
 from sklearn_calib._validation.types import Floats
 from sklearn_calib.calibrators._base.block_calibrator import _BlockCalibrator
 from sklearn_calib.calibrators._linear.marginal_likelihood import likelihood_ratios

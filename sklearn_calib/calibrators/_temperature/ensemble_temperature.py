@@ -11,7 +11,7 @@ from sklearn_calib._numerics.sample_blocks import Blocks
 from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._solvers.temperature_fit import fit_temperature
 from sklearn_calib._state.schema import FRACTION, POSITIVE, Number, Numbers
-from sklearn_calib._validation.probabilities import StrOptions
+from sklearn_calib._validation.declarations import StrOptions
 from sklearn_calib._validation.types import Floats
 from sklearn_calib.calibrators._base.block_calibrator import _BlockCalibrator
 

@@ -10,8 +10,9 @@ import numpy as np
 from scipy.optimize import brentq
 from sklearn.exceptions import ConvergenceWarning
 
+from sklearn_calib._numerics.posteriors import focal_terms
 from sklearn_calib._numerics.sample_blocks import Blocks
-from sklearn_calib._numerics.softmax import focal_terms, log_softmax, softmax
+from sklearn_calib._numerics.softmax import log_softmax, softmax
 from sklearn_calib._solvers.temperature_fit import fit_temperature
 from sklearn_calib._validation.types import Floats
 

@@ -4,10 +4,11 @@ from numbers import Real
 
 import numpy as np
 
+from sklearn_calib._numerics.posteriors import focal_posterior
 from sklearn_calib._numerics.sample_blocks import Blocks
-from sklearn_calib._numerics.softmax import focal_posterior, softmax
+from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._state.schema import NON_NEGATIVE, POSITIVE, Number
-from sklearn_calib._validation.probabilities import Interval, StrOptions
+from sklearn_calib._validation.declarations import Interval, StrOptions
 from sklearn_calib._validation.types import Floats
 from sklearn_calib.calibrators._base.block_calibrator import _BlockCalibrator
 from sklearn_calib.calibrators._temperature.focal_fit import (

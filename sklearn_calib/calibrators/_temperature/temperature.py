@@ -1,5 +1,7 @@
 """Temperature scaling: divide all logits by one number."""
 
+from __future__ import annotations
+
 import warnings
 from numbers import Integral
 
@@ -7,14 +9,14 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._numerics.binning import bin_index, check_n_bins, interior_edges
-from sklearn_calib._numerics.confidence import top_label
 from sklearn_calib._numerics.sample_blocks import Block, Blocks
 from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._solvers.temperature_fit import fit_temperature
 from sklearn_calib._state.schema import POSITIVE, Number
-from sklearn_calib._validation.probabilities import Interval, StrOptions
+from sklearn_calib._validation.declarations import Interval, StrOptions
+from sklearn_calib._validation.samples import top_label
 from sklearn_calib._validation.types import Floats
-from sklearn_calib.calibrators._base.online import Loss, temperature_loss
+from sklearn_calib.calibrators._base.online import Loss
 from sklearn_calib.calibrators._base.online_calibrator import _OnlineCalibrator
 
 # Grid on which papers search for the temperature with the lowest ECE.
@@ -186,3 +188,23 @@ def _search_ece(data: Blocks, n_bins: int) -> float:
             ConvergenceWarning,
         )
     return best
+
+
+def temperature_loss(block: Block) -> Loss:
+    """Return the log loss of logits as a function of 1 / T."""
+    logits, codes, weight = block
+    gaps = logits.max(axis=1, keepdims=True) - logits
+    true = gaps[np.arange(len(codes)), codes]
+
+    def loss(parameters: Floats) -> tuple[float, Floats, Floats]:
+        proba = np.exp(-parameters * gaps)
+        total = proba.sum(axis=1)
+        proba /= total[:, None]
+        mean = np.einsum("ij,ij->i", proba, gaps)
+        distance = gaps - mean[:, None]
+        variance = np.einsum("ij,ij,ij->i", proba, distance, distance)
+        value = float(weight @ (np.log(total) + parameters * true))
+        gradient = np.array([weight @ (true - mean)])
+        return value, gradient, np.array([[weight @ variance]])
+
+    return loss

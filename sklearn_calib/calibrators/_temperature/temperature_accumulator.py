@@ -13,7 +13,7 @@ from sklearn_calib._numerics.sample_blocks import array_blocks
 from sklearn_calib._solvers.temperature_fit import gap_target, row_gaps, warn_of_bound
 from sklearn_calib._state.mergeable import Accumulator
 from sklearn_calib._state.schema import NON_NEGATIVE, Count, Numbers, Spec
-from sklearn_calib._validation.arrays import as_labels
+from sklearn_calib._validation.labels import as_labels
 from sklearn_calib._validation.types import Floats
 from sklearn_calib.calibrators._base.input_data import Chunks
 from sklearn_calib.calibrators._base.survey import RESOLUTION, Survey, count_errors

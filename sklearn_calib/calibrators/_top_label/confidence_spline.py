@@ -18,7 +18,7 @@ from sklearn_calib._state.schema import (
     Numbers,
     Tuple,
 )
-from sklearn_calib._validation.probabilities import Interval
+from sklearn_calib._validation.declarations import Interval
 from sklearn_calib._validation.types import Array, Floats, Ints
 from sklearn_calib.calibrators._base.block_calibrator import _BlockCalibrator
 

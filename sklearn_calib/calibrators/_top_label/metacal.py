@@ -8,12 +8,14 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.utils import check_random_state
 
 from sklearn_calib._numerics.binning import bin_sums, occupied_bins
-from sklearn_calib._numerics.confidence import negative_entropy, top_label
+from sklearn_calib._numerics.confidence import negative_entropy
 from sklearn_calib._numerics.sample_blocks import Block, Blocks
 from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._solvers.temperature_fit import fit_temperature
 from sklearn_calib._state.schema import POSITIVE, Number
-from sklearn_calib._validation.probabilities import Interval, row_blocks
+from sklearn_calib._validation.arrays import row_blocks
+from sklearn_calib._validation.declarations import Interval
+from sklearn_calib._validation.samples import top_label
 from sklearn_calib._validation.types import Array, Bools, Floats, Ints, Seed
 from sklearn_calib.calibrators._base.block_calibrator import _BlockCalibrator
 

@@ -10,12 +10,13 @@ import numpy as np
 from sklearn.base import MetaEstimatorMixin, clone
 
 from sklearn_calib._expressions.replace_top import keep_top, replace_top
+from sklearn_calib._numerics.class_scores import summarise_log_odds
 from sklearn_calib._numerics.sample_blocks import Block, Blocks
-from sklearn_calib._numerics.softmax import softmax, summarise_log_odds
+from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._state.json_values import refuse
 from sklearn_calib._state.schema import ListOf, Object
 from sklearn_calib._validation.arrays import shown
-from sklearn_calib._validation.probabilities import Interval
+from sklearn_calib._validation.declarations import Interval
 from sklearn_calib._validation.types import Array, Bools, Floats, Ints
 from sklearn_calib.calibrators._base.block_calibrator import _BlockCalibrator
 from sklearn_calib.calibrators._base.calibrator import Calibrator

@@ -7,8 +7,7 @@ import numpy as np
 from scipy.stats import beta
 from sklearn.utils import check_random_state
 
-from sklearn_calib._validation.probabilities import Interval
-from sklearn_calib._validation.samples import BETWEEN_0_AND_1
+from sklearn_calib._validation.declarations import BETWEEN_0_AND_1, Interval
 from sklearn_calib._validation.types import Array, Floats, Ints, Seed, Weights
 
 # Constraints of the parameters that all bands share, for `validate_params`.

@@ -9,13 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_calib._validation.arrays import check_unmasked, shown
-from sklearn_calib._validation.probabilities import StrOptions
-from sklearn_calib._validation.samples import (
-    TARGETS,
-    check_evaluated,
-    classes_of,
-    confidence_and_correct,
-)
+from sklearn_calib._validation.declarations import TARGETS, StrOptions
+from sklearn_calib._validation.labels import classes_of
+from sklearn_calib._validation.samples import check_evaluated, confidence_and_correct
 from sklearn_calib._validation.types import Bools, Floats, Weights
 from sklearn_calib.displays._base.frame import Framed
 

@@ -17,12 +17,12 @@ from sklearn_calib._solvers.belt_polynomials import (
     select_polynomial,
 )
 from sklearn_calib._validation.arrays import as_numbers, shown
-from sklearn_calib._validation.probabilities import (
+from sklearn_calib._validation.declarations import (
+    BETWEEN_0_AND_1,
     Interval,
     StrOptions,
     validate_params,
 )
-from sklearn_calib._validation.samples import BETWEEN_0_AND_1
 from sklearn_calib._validation.types import Array, Floats
 from sklearn_calib.displays._base.axes import (
     ABOVE,

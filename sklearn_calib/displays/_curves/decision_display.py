@@ -14,7 +14,7 @@ from sklearn_calib._numerics.net_benefit import (
     number_reached,
     sums_by_number,
 )
-from sklearn_calib._validation.probabilities import StrOptions, validate_params
+from sklearn_calib._validation.declarations import StrOptions, validate_params
 from sklearn_calib._validation.types import Array, Floats, Seed
 from sklearn_calib.displays._base.axes import (
     ABOVE,

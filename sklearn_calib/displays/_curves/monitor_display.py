@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from sklearn_calib._validation.samples import MODES
+from sklearn_calib._validation.declarations import MODES
 from sklearn_calib._validation.types import Array, Floats, Ints
 from sklearn_calib.deployment import CalibrationMonitor
 from sklearn_calib.displays._base.axes import (

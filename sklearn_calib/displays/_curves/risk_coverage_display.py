@@ -18,7 +18,7 @@ from sklearn_calib._numerics.risk_coverage import (
     score_samples,
 )
 from sklearn_calib._sklearn.abstaining import AbstainingMixin
-from sklearn_calib._validation.probabilities import Interval, validate_params
+from sklearn_calib._validation.declarations import Interval, validate_params
 from sklearn_calib._validation.types import Confidence, Floats
 from sklearn_calib.displays._base.axes import ABOVE, artists, curve_style, new_axes
 from sklearn_calib.displays._base.from_predictions import FromEstimator

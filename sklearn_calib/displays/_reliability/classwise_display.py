@@ -8,18 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_calib._numerics.binned_gaps import class_bin_sums
-from sklearn_calib._validation.arrays import as_labels, shown
-from sklearn_calib._validation.probabilities import (
-    StrOptions,
-    check_proba,
-    validate_params,
-)
-from sklearn_calib._validation.samples import (
-    TARGETS,
-    as_columns,
-    check_targets,
-    classes_of,
-)
+from sklearn_calib._validation.arrays import shown
+from sklearn_calib._validation.declarations import TARGETS, StrOptions, validate_params
+from sklearn_calib._validation.labels import as_labels, classes_of
+from sklearn_calib._validation.probabilities import check_proba
+from sklearn_calib._validation.samples import as_columns, check_targets
 from sklearn_calib._validation.types import Array, Floats, Ints, Weights
 from sklearn_calib.displays._reliability.reliability_panels import (
     KINDS,

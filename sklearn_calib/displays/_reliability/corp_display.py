@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import isotonic_regression
 
 from sklearn_calib._numerics.binning import sums_by_value
-from sklearn_calib._validation.probabilities import StrOptions, validate_params
+from sklearn_calib._validation.declarations import StrOptions, validate_params
 from sklearn_calib._validation.types import Floats, Seed
 from sklearn_calib.displays._base.bands import (
     BANDS,

@@ -8,10 +8,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._validation.arrays import as_labels
+from sklearn_calib._validation.declarations import (
+    BINS,
+    TARGETS,
+    StrOptions,
+    validate_params,
+)
 from sklearn_calib._validation.groups import group_members, select_columns
-from sklearn_calib._validation.probabilities import StrOptions, validate_params
-from sklearn_calib._validation.samples import BINS, TARGETS, classes_of
+from sklearn_calib._validation.labels import as_labels, classes_of
 from sklearn_calib._validation.types import Array, Floats, Ints, Options, Seed
 from sklearn_calib.displays._base.axes import artists, named_classes
 from sklearn_calib.displays._base.bands import BANDS

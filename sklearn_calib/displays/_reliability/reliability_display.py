@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._numerics.binning import bin_index, bin_sums, gap_norm
-from sklearn_calib._validation.probabilities import StrOptions, validate_params
-from sklearn_calib._validation.samples import BINS, resolve_n_bins
+from sklearn_calib._numerics.binned_gaps import gap_norm
+from sklearn_calib._numerics.binning import bin_index, bin_sums, resolve_n_bins
+from sklearn_calib._validation.declarations import BINS, StrOptions, validate_params
 from sklearn_calib._validation.types import Array, Floats, Options, Seed
 from sklearn_calib.displays._base.bands import BANDS, bin_band
 from sklearn_calib.displays._base.from_predictions import EVALUATED, evaluate

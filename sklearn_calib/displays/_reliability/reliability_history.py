@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._numerics.binning import gap_norm
+from sklearn_calib._numerics.binned_gaps import gap_norm
 from sklearn_calib._validation.types import History
 from sklearn_calib.displays._base.axes import new_axes, sequential_colors
 from sklearn_calib.displays._base.recorded_history import choose_epochs, recorded_rows

@@ -13,7 +13,7 @@ from sklearn_calib._numerics.heat_kernel import (
     cosine_coefficients,
     self_consistent_bandwidth,
 )
-from sklearn_calib._validation.probabilities import StrOptions, validate_params
+from sklearn_calib._validation.declarations import StrOptions, validate_params
 from sklearn_calib._validation.types import Seed
 from sklearn_calib.displays._base.bands import BANDS
 from sklearn_calib.displays._base.from_predictions import EVALUATED, evaluate

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_calib._validation.arrays import shown
-from sklearn_calib._validation.probabilities import did_you_mean
+from sklearn_calib._validation.declarations import did_you_mean
 from sklearn_calib._validation.types import Array, Floats, History, Ints
 from sklearn_calib.displays._base.axes import STYLES, artists
 from sklearn_calib.displays._base.frame import Framed, columns_by_epoch

@@ -18,12 +18,9 @@ from sklearn_calib._sklearn.training_data import (
     copy_features,
 )
 from sklearn_calib._validation.dask_arrays import maps_blocks
+from sklearn_calib._validation.declarations import HasMethods, StrOptions
 from sklearn_calib._validation.groups import group_frame
-from sklearn_calib._validation.probabilities import (
-    HasMethods,
-    StrOptions,
-    check_sample_weight,
-)
+from sklearn_calib._validation.probabilities import check_sample_weight
 from sklearn_calib._validation.types import Array, Floats
 from sklearn_calib.calibrators import Calibrator, GroupCalibrator
 from sklearn_calib.estimators._calibrated.calibrated_pair import CalibratedPair

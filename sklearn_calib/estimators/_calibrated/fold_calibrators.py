@@ -7,7 +7,7 @@ from sklearn.base import clone
 
 from sklearn_calib._sklearn.response import abstains, has_threshold
 from sklearn_calib._validation.arrays import shown
-from sklearn_calib._validation.probabilities import encode_labels
+from sklearn_calib._validation.labels import encode_labels
 from sklearn_calib._validation.types import Floats
 from sklearn_calib.calibrators import (
     AutoCalibrator,

@@ -18,7 +18,7 @@ from torch.utils.data import (
     default_collate,
 )
 
-from sklearn_calib._validation.probabilities import Interval, validate_params
+from sklearn_calib._validation.declarations import Interval, validate_params
 from sklearn_calib._validation.types import Array
 
 # A function that returns the rows with given indices as tensors.

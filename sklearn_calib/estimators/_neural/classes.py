@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._validation.arrays import as_labels, shown
+from sklearn_calib._validation.arrays import shown
+from sklearn_calib._validation.labels import as_labels
 from sklearn_calib._validation.types import Array
 
 

@@ -10,8 +10,8 @@ from skorch.dataset import Dataset
 
 from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._sklearn.rollback import restores
+from sklearn_calib._validation.arrays import row_blocks
 from sklearn_calib._validation.dask_arrays import maps_blocks
-from sklearn_calib._validation.probabilities import row_blocks
 from sklearn_calib._validation.types import Floats
 from sklearn_calib.estimators._neural.batches import iterate_batches
 from sklearn_calib.estimators._neural.logits import Inputs, PredictsFromBatches

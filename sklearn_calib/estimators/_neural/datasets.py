@@ -13,8 +13,8 @@ from skorch.helper import SliceDataset
 from skorch.utils import is_dataset
 from torch.utils.data import IterableDataset
 
-from sklearn_calib._validation.arrays import as_labels, is_dict, shown
-from sklearn_calib._validation.probabilities import encode_labels
+from sklearn_calib._validation.arrays import is_dict, shown
+from sklearn_calib._validation.labels import as_labels, encode_labels
 from sklearn_calib._validation.types import Array
 from sklearn_calib.estimators._neural.batches import Batch, as_batch, collate
 from sklearn_calib.estimators._neural.net_data import check_data, sample_shape

@@ -132,3 +132,34 @@ def accepted_names(target: Any) -> set[str] | None:
         target, torch.optim.Optimizer
     )
     return names - {"params"} | {"param_groups"} if is_optimizer else names
+
+
+def check_takes(target: Any, names: Iterable[str], prefix: str) -> None:
+    """Raise ValueError for the first name that is not a parameter of the target."""
+    if names:  # reading a signature takes longer than all the rest
+        _check_among(accepted_names(target), names, prefix, _name(target))
+
+
+def check_module_takes(module: Any, names: Iterable[str], prefix: str) -> None:
+    """Raise ValueError for the first name that the constructor of a module lacks."""
+    if not names:
+        return
+    own = type(module) if isinstance(module, torch.nn.Module) else module
+    owner = "The default ConvNet or MLP" if own is None else _name(own)
+    _check_among(module_names(own), names, prefix, owner)
+
+
+def _check_among(
+    known: set[str] | None, names: Iterable[str], prefix: str, owner: str
+) -> None:
+    """Raise ValueError for the first name not among the known ones, None is all."""
+    for name in names:
+        if known is not None and name.partition("__")[0] not in known:
+            raise ValueError(
+                f"{owner} has no parameter {name!r}, got {prefix}{name}."
+                f"{hint(name, known, otherwise=' See its documentation.')}"
+            )
+
+
+def _name(target: Any) -> str:
+    return getattr(target, "__name__", type(target).__name__)

@@ -10,12 +10,8 @@ from skorch.helper import SliceDataset
 from skorch.utils import is_dataset
 from torch.utils.data import DataLoader
 
-from sklearn_calib._validation.arrays import (
-    as_labels,
-    check_numbers,
-    is_dict,
-    shown,
-)
+from sklearn_calib._validation.arrays import check_numbers, is_dict, shown
+from sklearn_calib._validation.labels import as_labels
 
 
 def check_data(estimator, *arrays, reset):

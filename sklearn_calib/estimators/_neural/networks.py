@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from sklearn_calib._validation.arrays import shown
-from sklearn_calib._validation.probabilities import Interval, validate_params
+from sklearn_calib._validation.declarations import Interval, validate_params
 
 _SIZE = [Interval(Integral, 1, None, closed="left")]
 

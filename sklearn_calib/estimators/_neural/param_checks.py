@@ -19,7 +19,7 @@ from skorch.callbacks import (
 from sklearn_calib._sklearn.nested_params import prefix_of, remove_prefix
 from sklearn_calib._torch.processes import group_of
 from sklearn_calib._validation.arrays import shown
-from sklearn_calib._validation.probabilities import (
+from sklearn_calib._validation.declarations import (
     Interval,
     Options,
     StrOptions,
@@ -29,10 +29,9 @@ from sklearn_calib.estimators._neural.class_weight import check_class_weight
 from sklearn_calib.estimators._neural.devices import check_device
 from sklearn_calib.estimators._neural.monitors import STOPPING_SCORES
 from sklearn_calib.estimators._neural.name_hints import (
-    accepted_names,
-    hint,
+    check_module_takes,
+    check_takes,
     hint_for,
-    module_names,
     names_of_parts,
 )
 from sklearn_calib.estimators._neural.params import HINT, LOSS, list_callbacks
@@ -116,31 +115,6 @@ def _names_of_class(kind):
     return own - {*REFUSED, "args", "kwargs", "self"}
 
 
-def check_takes(target, names, prefix):
-    """Raise ValueError for the first name that is not a parameter of the target."""
-    if names:  # reading a signature takes longer than all the rest
-        _check_among(accepted_names(target), names, prefix, _name(target))
-
-
-def check_module_takes(module, names, prefix):
-    """Raise ValueError for the first name that the constructor of a module lacks."""
-    if not names:
-        return
-    own = type(module) if isinstance(module, torch.nn.Module) else module
-    owner = "The default ConvNet or MLP" if own is None else _name(own)
-    _check_among(module_names(own), names, prefix, owner)
-
-
-def _check_among(known, names, prefix, owner):
-    """Raise ValueError for the first name not among the known ones, None is all."""
-    for name in names:
-        if known is not None and name.partition("__")[0] not in known:
-            raise ValueError(
-                f"{owner} has no parameter {name!r}, got {prefix}{name}."
-                f"{hint(name, known, otherwise=' See its documentation.')}"
-            )
-
-
 def check_parts_take(net, params):
     """Raise ValueError for a name among new parameters that a component lacks."""
     of_module = remove_prefix("module__", params)
@@ -156,10 +130,6 @@ def check_parts_take(net, params):
         twin = type(net).__new__(type(net))
         vars(twin).update({**vars(net), **params})
         check_callback_names(twin, of_callbacks)
-
-
-def _name(target):
-    return getattr(target, "__name__", type(target).__name__)
 
 
 def check_params(net):

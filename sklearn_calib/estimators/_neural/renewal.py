@@ -7,8 +7,8 @@ New options of an optimizer take effect immediately, as in skorch.
 
 from sklearn_calib._sklearn.nested_params import prefix_of, remove_prefix
 from sklearn_calib._validation.arrays import shown
-from sklearn_calib._validation.probabilities import did_you_mean
-from sklearn_calib.estimators._neural.param_checks import check_takes
+from sklearn_calib._validation.declarations import did_you_mean
+from sklearn_calib.estimators._neural.name_hints import check_takes
 
 
 def find_live(net, params):

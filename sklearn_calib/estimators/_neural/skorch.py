@@ -31,6 +31,7 @@ from sklearn_calib.estimators._neural.classes import distinct_classes
 from sklearn_calib.estimators._neural.datasets import CheckedBatches, check_has_length
 from sklearn_calib.estimators._neural.estimators_logits import check_logits
 from sklearn_calib.estimators._neural.monitors import stopping_score
+from sklearn_calib.estimators._neural.name_hints import check_module_takes
 from sklearn_calib.estimators._neural.net_data import check_table_or_images
 from sklearn_calib.estimators._neural.net_files import SavableNet
 from sklearn_calib.estimators._neural.networks import (
@@ -42,7 +43,6 @@ from sklearn_calib.estimators._neural.networks import (
 from sklearn_calib.estimators._neural.param_checks import (
     check_callbacks,
     check_known,
-    check_module_takes,
     check_not_refused,
     check_params,
     check_parts_take,

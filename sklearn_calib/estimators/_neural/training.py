@@ -11,10 +11,8 @@ from skorch.callbacks import EarlyStopping
 from skorch.dataset import Dataset, ValidSplit, unpack_data
 from skorch.utils import is_dataset, to_tensor
 
-from sklearn_calib._validation.probabilities import (
-    check_sample_weight,
-    encode_labels,
-)
+from sklearn_calib._validation.labels import encode_labels
+from sklearn_calib._validation.probabilities import check_sample_weight
 from sklearn_calib.estimators._neural.class_weight import multiply_class_weight
 from sklearn_calib.estimators._neural.classes import find_classes
 from sklearn_calib.estimators._neural.datasets import (

@@ -7,6 +7,7 @@ from sklearn_calib._sklearn.nested_params import add_prefix
 from sklearn_calib._validation.probabilities import check_sample_weight
 from sklearn_calib.datasets import FeatureCorruption, ImageAugmentation
 from sklearn_calib.estimators._neural.devices import check_device
+from sklearn_calib.estimators._neural.name_hints import check_module_takes
 from sklearn_calib.estimators._neural.net_data import (
     check_data,
     check_one_input,
@@ -14,7 +15,6 @@ from sklearn_calib.estimators._neural.net_data import (
     drop_zeros,
 )
 from sklearn_calib.estimators._neural.param_checks import (
-    check_module_takes,
     check_params,
     check_takes_weights,
 )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sklearn_calib._validation.arrays import as_numbers, is_instance, shown
-from sklearn_calib._validation.probabilities import did_you_mean
+from sklearn_calib._validation.declarations import did_you_mean
 from sklearn_calib._validation.types import Array, Floats, Ints
 
 # Rates among the samples of a predicted class, and of a true class.

@@ -21,11 +21,9 @@ from sklearn_calib._sklearn.training_data import (
     check_training_data,
     copy_features,
 )
-from sklearn_calib._validation.probabilities import (
-    Interval,
-    check_sample_weight,
-    encode_labels,
-)
+from sklearn_calib._validation.declarations import Interval
+from sklearn_calib._validation.labels import encode_labels
+from sklearn_calib._validation.probabilities import check_sample_weight
 from sklearn_calib._validation.types import Array, Bools, Floats
 from sklearn_calib.estimators._out_of_fold import (
     SplitterLike,

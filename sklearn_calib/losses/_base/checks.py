@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from sklearn_calib._validation.arrays import shown
+from sklearn_calib._validation.declarations import did_you_mean
 from sklearn_calib._validation.limits import rounding_tolerance
-from sklearn_calib._validation.probabilities import did_you_mean
 from sklearn_calib.losses._base.typing import Reduction
 
 REDUCTIONS = get_args(Reduction)

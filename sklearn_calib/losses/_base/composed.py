@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from sklearn_calib._sklearn.nested_params import remove_prefix
 from sklearn_calib._validation.arrays import shown
-from sklearn_calib._validation.probabilities import did_you_mean
+from sklearn_calib._validation.declarations import did_you_mean
 from sklearn_calib.losses._base.loss import BASE, CalibrationLoss, find_loss
 from sklearn_calib.losses._base.typing import Reduction
 

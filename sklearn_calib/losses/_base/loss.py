@@ -16,7 +16,7 @@ from sklearn_calib._sklearn.nested_params import (
     replace_params,
 )
 from sklearn_calib._validation.arrays import shown
-from sklearn_calib._validation.probabilities import did_you_mean
+from sklearn_calib._validation.declarations import did_you_mean
 from sklearn_calib.losses._base.logit_confidence import compute_confidence
 from sklearn_calib.losses._base.loss_names import LOSSES, get_loss_names
 from sklearn_calib.losses._base.reduced_loss import ReducedLoss

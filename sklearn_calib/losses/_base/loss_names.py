@@ -3,7 +3,7 @@
 from typing import Any
 
 from sklearn_calib._registry import Registry
-from sklearn_calib._validation.probabilities import validate_params
+from sklearn_calib._validation.declarations import validate_params
 
 LOSSES = Registry(
     "loss",

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, TypeVar, cast
 
 from torch import Tensor, nn
 
-from sklearn_calib._validation.probabilities import did_you_mean
+from sklearn_calib._validation.declarations import did_you_mean
 from sklearn_calib.losses._base.checks import REDUCTIONS, check_choice
 from sklearn_calib.losses._base.docstring import complete_docstring
 from sklearn_calib.losses._base.typing import Reduction

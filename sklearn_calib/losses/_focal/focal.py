@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 from torch.autograd import Function
 
-from sklearn_calib._numerics.softmax import focal_posterior
+from sklearn_calib._numerics.posteriors import focal_posterior
 from sklearn_calib._validation.probabilities import check_proba
 from sklearn_calib.losses._base.checks import (
     check_batch,

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from sklearn_calib._numerics.softmax import focal_calibration_posterior
+from sklearn_calib._numerics.posteriors import focal_calibration_posterior
 from sklearn_calib._validation.probabilities import check_proba
 from sklearn_calib.losses._base.checks import (
     check_batch,

@@ -7,7 +7,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from sklearn_calib._numerics.softmax import inverse_focal_posterior
+from sklearn_calib._numerics.posteriors import inverse_focal_posterior
 from sklearn_calib._validation.probabilities import check_proba
 from sklearn_calib.losses._base.checks import (
     LARGEST_POWER,

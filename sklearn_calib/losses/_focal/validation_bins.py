@@ -9,13 +9,9 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from sklearn_calib._numerics.binning import bin_sums, interior_edges, occupied_bins
-from sklearn_calib._numerics.confidence import top_label_correct
-from sklearn_calib._validation.probabilities import (
-    as_proba_array,
-    check_sample_weight,
-    encode_labels,
-)
-from sklearn_calib._validation.samples import check_columns
+from sklearn_calib._validation.labels import encode_labels
+from sklearn_calib._validation.probabilities import as_proba_array, check_sample_weight
+from sklearn_calib._validation.samples import check_columns, top_label_correct
 from sklearn_calib.losses._base.checks import check_device, check_n_bins, check_tensor
 from sklearn_calib.losses._base.loss import CalibrationLoss
 from sklearn_calib.losses._base.typing import Reduction

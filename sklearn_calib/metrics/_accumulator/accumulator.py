@@ -8,8 +8,8 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
-from sklearn_calib._validation.probabilities import Interval, StrOptions
-from sklearn_calib._validation.samples import BINS, MODES, check_columns
+from sklearn_calib._validation.declarations import BINS, MODES, Interval, StrOptions
+from sklearn_calib._validation.samples import check_columns
 from sklearn_calib.metrics._accumulator.accumulator_results import AccumulatorResults
 from sklearn_calib.metrics._accumulator.dask_errors import (
     has_dask_arrays,

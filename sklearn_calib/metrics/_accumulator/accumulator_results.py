@@ -7,8 +7,12 @@ from typing import Any, overload
 import numpy as np
 
 from sklearn_calib._validation.arrays import shown
-from sklearn_calib._validation.probabilities import StrOptions, validate_params
-from sklearn_calib._validation.samples import BETWEEN_0_AND_1, DRAWS
+from sklearn_calib._validation.declarations import (
+    BETWEEN_0_AND_1,
+    DRAWS,
+    StrOptions,
+    validate_params,
+)
 from sklearn_calib._validation.types import Metric, Seed
 from sklearn_calib.metrics._accumulator.accumulator_bounds import (
     RANKINGS,

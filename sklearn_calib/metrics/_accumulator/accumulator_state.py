@@ -17,8 +17,9 @@ from sklearn_calib._state.schema import (
     Object,
     Spec,
 )
-from sklearn_calib._validation.arrays import as_labels, shown
-from sklearn_calib._validation.samples import MODES
+from sklearn_calib._validation.arrays import shown
+from sklearn_calib._validation.declarations import MODES
+from sklearn_calib._validation.labels import as_labels
 from sklearn_calib._validation.types import Floats, Options
 from sklearn_calib.metrics._binned_sums.grid import Cells, Grid, check_cells
 from sklearn_calib.metrics._binned_sums.sample_sums import Sums

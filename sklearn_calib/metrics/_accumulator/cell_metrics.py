@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sklearn_calib._numerics.binning import gap_error
+from sklearn_calib._numerics.binned_gaps import gap_error
 from sklearn_calib._sklearn.metric_options import (
     check_options,
     name_of,
     without_partial,
 )
 from sklearn_calib._validation.arrays import shown
-from sklearn_calib._validation.probabilities import StrOptions, validate_params
+from sklearn_calib._validation.declarations import StrOptions, validate_params
 from sklearn_calib._validation.types import Floats, Metric, Options
 from sklearn_calib.metrics._binned_sums.grid import Cells, Grid
 from sklearn_calib.metrics._calibration_errors.binned_error import (

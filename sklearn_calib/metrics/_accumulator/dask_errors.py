@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from sklearn.base import clone
 
-from sklearn_calib._validation.arrays import as_labels, is_dask_array
+from sklearn_calib._validation.arrays import is_dask_array
 from sklearn_calib._validation.dask_arrays import (
     labels_of_blocks,
     lazy_columns,
     sum_of_blocks,
 )
-from sklearn_calib._validation.probabilities import encode_labels
+from sklearn_calib._validation.labels import as_labels, encode_labels
 from sklearn_calib._validation.samples import check_columns, positive_code, resolve_mode
 
 if TYPE_CHECKING:

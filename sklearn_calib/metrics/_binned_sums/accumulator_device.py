@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from sklearn_calib._validation.arrays import convert_to_numpy
 from sklearn_calib._validation.device_targets import (
     check_targets_on_device,
     evaluated,
     flat,
 )
-from sklearn_calib._validation.probabilities import convert_to_numpy
 from sklearn_calib._validation.types import Array, Bools, Floats, Weights
 from sklearn_calib.metrics._binned_sums.grid import Cells, Grid
 from sklearn_calib.metrics._binned_sums.metrics_array_api import MOST_BINS, uniform_sums

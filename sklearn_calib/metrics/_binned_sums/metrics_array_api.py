@@ -14,12 +14,12 @@ from sklearn_calib._numerics.binning import (
     quantile_ranks,
     uniform_edges,
 )
+from sklearn_calib._validation.arrays import convert_to_numpy, device
 from sklearn_calib._validation.device_targets import (
     check_targets_on_device,
     evaluated,
     positive_last,
 )
-from sklearn_calib._validation.probabilities import convert_to_numpy, device
 from sklearn_calib._validation.samples import resolve_mode
 from sklearn_calib._validation.types import Floats
 

@@ -8,20 +8,24 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_calib._numerics.binned_gaps import class_bin_sums
-from sklearn_calib._numerics.confidence import block_correct
 from sklearn_calib._validation.array_api import on_cpu
-from sklearn_calib._validation.arrays import as_labels, as_numbers, is_empty
+from sklearn_calib._validation.arrays import (
+    as_numbers,
+    is_array_api,
+    is_empty,
+    row_blocks,
+)
 from sklearn_calib._validation.groups import group_members
+from sklearn_calib._validation.labels import as_labels
 from sklearn_calib._validation.limits import weight_factor
 from sklearn_calib._validation.probabilities import (
     as_proba_numbers,
     check_sample_weight,
-    is_array_api,
     proba_blocks,
-    row_blocks,
 )
 from sklearn_calib._validation.samples import (
     as_columns,
+    block_correct,
     check_lengths,
     check_targets,
     confidence_and_correct,

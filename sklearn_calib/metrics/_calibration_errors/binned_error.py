@@ -6,26 +6,22 @@ from typing import Any, Literal, overload
 
 from numpy.typing import ArrayLike
 
-from sklearn_calib._numerics.binning import (
+from sklearn_calib._numerics.binned_gaps import (
     binned_calibration_error,
     gap_error,
     isotonic_calibration_error,
-    sweep_n_bins,
 )
-from sklearn_calib._validation.declarations import declare_interval
-from sklearn_calib._validation.probabilities import (
-    StrOptions,
-    is_array_api,
-    validate_params,
-)
-from sklearn_calib._validation.samples import (
+from sklearn_calib._numerics.binning import resolve_n_bins, sweep_n_bins
+from sklearn_calib._validation.arrays import is_array_api
+from sklearn_calib._validation.declarations import (
     BINS_OF_ERRORS,
     MODES,
     TARGETS,
-    check_evaluated,
-    confidence_and_correct,
-    resolve_n_bins,
+    StrOptions,
+    declare_interval,
+    validate_params,
 )
+from sklearn_calib._validation.samples import check_evaluated, confidence_and_correct
 from sklearn_calib._validation.types import Options
 from sklearn_calib.metrics._accumulator.dask_errors import (
     has_dask_arrays,

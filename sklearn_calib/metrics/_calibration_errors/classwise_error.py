@@ -5,26 +5,23 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._numerics.binned_gaps import class_bin_sums
-from sklearn_calib._numerics.binning import (
+from sklearn_calib._numerics.binned_gaps import (
+    class_bin_sums,
     combine_classes,
     gap_error,
     isotonic_calibration_error,
 )
-from sklearn_calib._validation.declarations import declare_interval
-from sklearn_calib._validation.probabilities import (
-    StrOptions,
-    check_proba,
-    is_array_api,
-    validate_params,
-)
-from sklearn_calib._validation.samples import (
+from sklearn_calib._numerics.binning import resolve_n_bins
+from sklearn_calib._validation.arrays import is_array_api
+from sklearn_calib._validation.declarations import (
     BINS_OF_ERRORS,
     TARGETS,
-    as_columns,
-    check_targets,
-    resolve_n_bins,
+    StrOptions,
+    declare_interval,
+    validate_params,
 )
+from sklearn_calib._validation.probabilities import check_proba
+from sklearn_calib._validation.samples import as_columns, check_targets
 from sklearn_calib._validation.types import Floats, Ints, Options, Weights
 from sklearn_calib.metrics._accumulator.dask_errors import (
     has_dask_arrays,

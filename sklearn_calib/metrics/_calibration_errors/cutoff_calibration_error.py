@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._validation.declarations import declare_interval
-from sklearn_calib._validation.device_targets import evaluated_samples
-from sklearn_calib._validation.probabilities import StrOptions, validate_params
-from sklearn_calib._validation.samples import (
+from sklearn_calib._numerics.binning import distinct_values
+from sklearn_calib._validation.declarations import (
     TARGETS,
-    distinct_values,
+    StrOptions,
+    declare_interval,
+    validate_params,
 )
+from sklearn_calib._validation.device_targets import evaluated_samples
 
 
 @declare_interval(is_error=True)

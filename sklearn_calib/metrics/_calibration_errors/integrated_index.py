@@ -10,15 +10,15 @@ from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from sklearn_calib._numerics.binning import sums_by_value
-from sklearn_calib._numerics.softmax import log_odds_of_one
+from sklearn_calib._numerics.class_scores import log_odds_of_one
 from sklearn_calib._solvers.spline_logistic import evaluate, fit_curve
-from sklearn_calib._validation.device_targets import evaluated_samples
-from sklearn_calib._validation.probabilities import (
+from sklearn_calib._validation.declarations import (
+    TARGETS,
     Interval,
     StrOptions,
     validate_params,
 )
-from sklearn_calib._validation.samples import TARGETS
+from sklearn_calib._validation.device_targets import evaluated_samples
 from sklearn_calib._validation.types import Floats
 
 # The default of LogOddsSplineCalibration.

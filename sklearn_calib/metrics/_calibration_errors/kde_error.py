@@ -15,16 +15,16 @@ from sklearn_calib._numerics.dirichlet_kernel import (
     log_likelihood,
     neighbour_frequencies,
 )
-from sklearn_calib._validation.declarations import declare_interval
-from sklearn_calib._validation.probabilities import (
-    Interval,
-    StrOptions,
-    check_proba,
-    validate_params,
-)
-from sklearn_calib._validation.samples import (
+from sklearn_calib._validation.declarations import (
     MODES,
     TARGETS,
+    Interval,
+    StrOptions,
+    declare_interval,
+    validate_params,
+)
+from sklearn_calib._validation.probabilities import check_proba
+from sklearn_calib._validation.samples import (
     as_columns,
     check_evaluated,
     confidence_and_correct,

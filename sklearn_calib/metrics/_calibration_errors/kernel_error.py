@@ -10,19 +10,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist, pdist
 
-from sklearn_calib._validation.declarations import declare_interval
-from sklearn_calib._validation.probabilities import (
+from sklearn_calib._validation.declarations import (
+    TARGETS,
     Interval,
     StrOptions,
+    declare_interval,
     validate_params,
 )
-from sklearn_calib._validation.samples import TARGETS, check_targets, merge_repetitions
-from sklearn_calib._validation.types import Floats, Ints, Weights
-from sklearn_calib.metrics._hypothesis_tests.spiegelhalter import (
+from sklearn_calib._validation.samples import (
     TESTED,
+    check_targets,
     in_double,
+    merge_repetitions,
     whole_or_top_label,
 )
+from sklearn_calib._validation.types import Floats, Ints, Weights
 
 # A function of two sets of predictions that returns their kernel matrix.
 Kernel: TypeAlias = Callable[[Floats, Floats], Floats]

@@ -5,12 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._validation.probabilities import (
-    StrOptions,
-    check_proba,
-    check_sample_weight,
-    validate_params,
-)
+from sklearn_calib._validation.declarations import StrOptions, validate_params
+from sklearn_calib._validation.probabilities import check_proba, check_sample_weight
 from sklearn_calib._validation.samples import as_columns
 from sklearn_calib._validation.types import Floats
 

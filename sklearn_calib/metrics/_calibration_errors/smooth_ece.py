@@ -14,20 +14,17 @@ from sklearn_calib._numerics.heat_kernel import (
     self_consistent_bandwidth,
     smoothed_norm,
 )
-from sklearn_calib._validation.declarations import declare_interval
-from sklearn_calib._validation.device_targets import evaluated_samples
-from sklearn_calib._validation.probabilities import (
-    Interval,
-    StrOptions,
-    check_proba,
-    validate_params,
-)
-from sklearn_calib._validation.samples import (
+from sklearn_calib._validation.declarations import (
     MODES,
     TARGETS,
-    as_columns,
-    check_evaluated,
+    Interval,
+    StrOptions,
+    declare_interval,
+    validate_params,
 )
+from sklearn_calib._validation.device_targets import evaluated_samples
+from sklearn_calib._validation.probabilities import check_proba
+from sklearn_calib._validation.samples import as_columns, check_evaluated
 from sklearn_calib._validation.types import Array, Floats, Weights
 
 

@@ -15,19 +15,19 @@ from numpy.typing import ArrayLike
 
 from sklearn_calib._numerics.binning import (
     parting_edges,
+    resolve_n_bins,
     sums_between,
     sums_by_value,
 )
-from sklearn_calib._validation.declarations import declare_interval
-from sklearn_calib._validation.probabilities import StrOptions, validate_params
-from sklearn_calib._validation.samples import (
+from sklearn_calib._validation.declarations import (
     BINS,
     MODES,
     TARGETS,
-    check_evaluated,
-    evaluated_problems,
-    resolve_n_bins,
+    StrOptions,
+    declare_interval,
+    validate_params,
 )
+from sklearn_calib._validation.samples import check_evaluated, evaluated_problems
 from sklearn_calib._validation.types import Bools, Floats, Options, Weights
 
 MODE = {"mode": [StrOptions(MODES), None]}

@@ -13,17 +13,17 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import has_fit_parameter
 
-from sklearn_calib._numerics.softmax import log_odds_of_one
+from sklearn_calib._numerics.class_scores import log_odds_of_one
 from sklearn_calib._solvers.spline_logistic import evaluate, fit_curve
-from sklearn_calib._validation.probabilities import (
+from sklearn_calib._validation.declarations import (
+    TARGETS,
     HasMethods,
     Interval,
     StrOptions,
-    check_proba,
     validate_params,
 )
+from sklearn_calib._validation.probabilities import check_proba
 from sklearn_calib._validation.samples import (
-    TARGETS,
     as_columns,
     check_evaluated,
     confidence_and_correct,

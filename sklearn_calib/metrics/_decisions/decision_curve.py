@@ -13,9 +13,13 @@ from sklearn_calib._numerics.net_benefit import (
     number_reached,
     sums_by_number,
 )
+from sklearn_calib._validation.declarations import (
+    BETWEEN_0_AND_1,
+    TARGETS,
+    StrOptions,
+    validate_params,
+)
 from sklearn_calib._validation.device_targets import evaluated_samples
-from sklearn_calib._validation.probabilities import StrOptions, validate_params
-from sklearn_calib._validation.samples import BETWEEN_0_AND_1, TARGETS
 from sklearn_calib._validation.types import Floats
 
 EVALUATED = {**TARGETS, "mode": [StrOptions({"positive", "top_label"}), None]}

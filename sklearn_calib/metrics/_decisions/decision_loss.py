@@ -9,10 +9,13 @@ from numpy.typing import ArrayLike
 from scipy.optimize import isotonic_regression
 
 from sklearn_calib._numerics.binning import sums_by_value
-from sklearn_calib._validation.declarations import declare_interval
+from sklearn_calib._validation.declarations import (
+    TARGETS,
+    StrOptions,
+    declare_interval,
+    validate_params,
+)
 from sklearn_calib._validation.device_targets import evaluated_samples
-from sklearn_calib._validation.probabilities import StrOptions, validate_params
-from sklearn_calib._validation.samples import TARGETS
 from sklearn_calib._validation.types import Floats
 
 

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_calib._validation.arrays import as_numbers
-from sklearn_calib._validation.probabilities import check_proba, validate_params
-from sklearn_calib._validation.samples import TARGETS, as_columns, check_targets
+from sklearn_calib._validation.declarations import TARGETS, validate_params
+from sklearn_calib._validation.probabilities import check_proba
+from sklearn_calib._validation.samples import as_columns, check_targets
 from sklearn_calib._validation.types import Floats, Ints
 
 # Relative rounding errors of probabilities in single precision.

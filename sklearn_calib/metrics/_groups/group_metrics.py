@@ -13,24 +13,23 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_calib._sklearn.metric_options import with_options
-from sklearn_calib._validation.arrays import as_labels, as_numbers
-from sklearn_calib._validation.declarations import declare_interval
-from sklearn_calib._validation.groups import group_members
-from sklearn_calib._validation.probabilities import (
-    Interval,
-    as_proba_numbers,
-    check_proba_shape,
-    check_sample_weight,
-    distinct_labels,
-    validate_params,
-)
-from sklearn_calib._validation.samples import (
+from sklearn_calib._validation.arrays import as_numbers
+from sklearn_calib._validation.declarations import (
     BETWEEN_0_AND_1,
     DRAWS,
     TARGETS,
-    check_columns,
-    check_lengths,
+    Interval,
+    declare_interval,
+    validate_params,
 )
+from sklearn_calib._validation.groups import group_members
+from sklearn_calib._validation.labels import as_labels, distinct_labels
+from sklearn_calib._validation.probabilities import (
+    as_proba_numbers,
+    check_proba_shape,
+    check_sample_weight,
+)
+from sklearn_calib._validation.samples import check_columns, check_lengths
 from sklearn_calib._validation.types import Array, Metric, Options, Seed
 from sklearn_calib.metrics._draws import fixed_by_partial
 from sklearn_calib.metrics._intervals.bootstrap import bootstrap_interval

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._validation.declarations import declare_interval
-from sklearn_calib._validation.groups import distinct_values, encode_groups, group_frame
-from sklearn_calib._validation.probabilities import StrOptions, validate_params
-from sklearn_calib._validation.samples import (
+from sklearn_calib._validation.declarations import (
     MODES,
     TARGETS,
-    check_evaluated,
-    evaluated_problems,
+    StrOptions,
+    declare_interval,
+    validate_params,
 )
+from sklearn_calib._validation.groups import distinct_values, encode_groups, group_frame
+from sklearn_calib._validation.samples import check_evaluated, evaluated_problems
 from sklearn_calib._validation.types import Floats, Ints
 
 

@@ -10,13 +10,13 @@ from numpy.typing import ArrayLike
 
 from sklearn_calib._sklearn.metric_options import check_options
 from sklearn_calib._validation.arrays import as_numbers
-from sklearn_calib._validation.declarations import declare_interval
-from sklearn_calib._validation.labels import check_indicator, check_label_columns
-from sklearn_calib._validation.probabilities import (
+from sklearn_calib._validation.declarations import (
     StrOptions,
+    declare_interval,
     validate_params,
-    warn_of_predicted_labels,
 )
+from sklearn_calib._validation.labels import check_indicator, check_label_columns
+from sklearn_calib._validation.probabilities import warn_of_predicted_labels
 from sklearn_calib._validation.samples import check_columns
 from sklearn_calib._validation.types import Array, Metric
 

@@ -16,13 +16,14 @@ from sklearn_calib._solvers.belt_polynomials import (
     belt_sample,
     select_polynomial,
 )
-from sklearn_calib._validation.device_targets import evaluated_samples
-from sklearn_calib._validation.probabilities import (
+from sklearn_calib._validation.declarations import (
+    BETWEEN_0_AND_1,
+    TARGETS,
     Interval,
     StrOptions,
     validate_params,
 )
-from sklearn_calib._validation.samples import BETWEEN_0_AND_1, TARGETS
+from sklearn_calib._validation.device_targets import evaluated_samples
 
 
 class CalibrationBeltResult(NamedTuple):

@@ -11,21 +11,21 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit, ndtri
 from sklearn.exceptions import UndefinedMetricWarning
 
-from sklearn_calib._numerics.softmax import log_odds_of_one
+from sklearn_calib._numerics.class_scores import log_odds_of_one
 from sklearn_calib._solvers.logistic import newton_logistic
 from sklearn_calib._validation.arrays import shown
-from sklearn_calib._validation.probabilities import (
-    StrOptions,
-    check_proba,
-    validate_params,
-)
-from sklearn_calib._validation.samples import (
+from sklearn_calib._validation.declarations import (
     BETWEEN_0_AND_1,
     MODES,
     TARGETS,
+    StrOptions,
+    validate_params,
+)
+from sklearn_calib._validation.labels import classes_of
+from sklearn_calib._validation.probabilities import check_proba
+from sklearn_calib._validation.samples import (
     as_columns,
     check_evaluated,
-    classes_of,
     evaluated_problems,
 )
 from sklearn_calib._validation.types import Bools, Floats

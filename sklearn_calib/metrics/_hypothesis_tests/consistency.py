@@ -10,9 +10,13 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from sklearn_calib._sklearn.metric_options import name_of, with_options
-from sklearn_calib._validation.declarations import interval_kind
-from sklearn_calib._validation.probabilities import validate_params
-from sklearn_calib._validation.samples import DRAWS, PROGRESS, TARGETS
+from sklearn_calib._validation.declarations import (
+    DRAWS,
+    PROGRESS,
+    TARGETS,
+    interval_kind,
+    validate_params,
+)
 from sklearn_calib._validation.types import Floats, Metric, Seed
 from sklearn_calib.metrics._draws import (
     check_number,

@@ -11,27 +11,24 @@ from numpy.typing import ArrayLike
 from scipy.stats import chi2
 from sklearn.utils import check_random_state
 
-from sklearn_calib._numerics.binning import bin_index, parting_edges
-from sklearn_calib._validation.probabilities import (
+from sklearn_calib._numerics.binning import bin_index, parting_edges, resolve_n_bins
+from sklearn_calib._validation.declarations import (
+    BINS,
+    DRAWS,
+    TARGETS,
     Interval,
     StrOptions,
     validate_params,
 )
 from sklearn_calib._validation.samples import (
-    BINS,
-    DRAWS,
-    TARGETS,
-    check_evaluated,
-    resolve_n_bins,
-)
-from sklearn_calib._validation.types import Bools, Floats, Ints, Seed
-from sklearn_calib.metrics._hypothesis_tests.consistency import tail_pvalue
-from sklearn_calib.metrics._hypothesis_tests.spiegelhalter import (
     TESTED,
-    has_impossible_label,
+    check_evaluated,
     in_double,
     whole_or_top_label,
 )
+from sklearn_calib._validation.types import Bools, Floats, Ints, Seed
+from sklearn_calib.metrics._hypothesis_tests.consistency import tail_pvalue
+from sklearn_calib.metrics._hypothesis_tests.spiegelhalter import has_impossible_label
 
 # This close to 1, 1 - p is less precise than the sum of the other probabilities.
 NEAR = 0.01

@@ -7,8 +7,17 @@ from numpy.typing import ArrayLike
 from scipy.stats import norm
 from sklearn.utils import check_random_state
 
-from sklearn_calib._validation.probabilities import StrOptions, validate_params
-from sklearn_calib._validation.samples import DRAWS, TARGETS, check_targets
+from sklearn_calib._validation.declarations import (
+    DRAWS,
+    TARGETS,
+    StrOptions,
+    validate_params,
+)
+from sklearn_calib._validation.samples import (
+    check_targets,
+    in_double,
+    whole_or_top_label,
+)
 from sklearn_calib._validation.types import Floats, Seed
 from sklearn_calib.metrics._calibration_errors.kernel_error import (
     BLOCK,
@@ -28,11 +37,7 @@ from sklearn_calib.metrics._hypothesis_tests.consistency import (
     ResamplingResult,
     tail_pvalue,
 )
-from sklearn_calib.metrics._hypothesis_tests.spiegelhalter import (
-    SignificanceResult,
-    in_double,
-    whole_or_top_label,
-)
+from sklearn_calib.metrics._hypothesis_tests.spiegelhalter import SignificanceResult
 
 # Elements of the residuals drawn at a time: 64 MiB of doubles.
 DRAWN = 2**23

@@ -10,7 +10,7 @@ from scipy.special import log_softmax, logsumexp
 from sklearn_calib._numerics.softmax import lift_zeros
 from sklearn_calib._solvers.logistic import SMALLEST_LOSS
 from sklearn_calib._validation.arrays import shown
-from sklearn_calib._validation.samples import code_of_label
+from sklearn_calib._validation.labels import code_of_label
 from sklearn_calib._validation.types import Array, Floats, Ints
 
 MAX_STEPS = 50

@@ -11,12 +11,13 @@ from scipy.stats import chi2
 from sklearn.exceptions import UndefinedMetricWarning
 
 from sklearn_calib._validation.arrays import shown
-from sklearn_calib._validation.probabilities import validate_params
+from sklearn_calib._validation.declarations import TARGETS, validate_params
+from sklearn_calib._validation.labels import classes_of
 from sklearn_calib._validation.samples import (
-    TARGETS,
+    TESTED,
     check_targets,
-    classes_of,
     effective_weights,
+    whole_or_top_label,
 )
 from sklearn_calib.metrics._hypothesis_tests.hosmer_lemeshow import ChiSquareResult
 from sklearn_calib.metrics._hypothesis_tests.multinomial_recalibration import (
@@ -25,11 +26,7 @@ from sklearn_calib.metrics._hypothesis_tests.multinomial_recalibration import (
     log_ratios,
     reference_code,
 )
-from sklearn_calib.metrics._hypothesis_tests.spiegelhalter import (
-    TESTED,
-    has_impossible_label,
-    whole_or_top_label,
-)
+from sklearn_calib.metrics._hypothesis_tests.spiegelhalter import has_impossible_label
 
 
 @validate_params(

@@ -8,22 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import norm
 
-from sklearn_calib._validation.probabilities import (
-    StrOptions,
-    check_proba,
-    proba_blocks,
-    validate_params,
-)
-from sklearn_calib._validation.samples import (
-    TARGETS,
-    as_columns,
-    check_targets,
-    confidence_and_correct,
-)
+from sklearn_calib._validation.declarations import TARGETS, StrOptions, validate_params
+from sklearn_calib._validation.probabilities import proba_blocks
+from sklearn_calib._validation.samples import TESTED, check_targets, in_double, of_mode
 from sklearn_calib._validation.types import Floats, Ints
 
 ALTERNATIVES = StrOptions({"greater", "less", "two-sided"})
-TESTED = StrOptions({"canonical", "top_label"})
 
 
 class SignificanceResult(NamedTuple):
@@ -31,27 +21,6 @@ class SignificanceResult(NamedTuple):
 
     statistic: float
     pvalue: float
-
-
-def whole_or_top_label(proba: Floats, codes: Ints, mode: str) -> tuple[Floats, Ints]:
-    """Return the checked probabilities of the mode, and the true columns."""
-    proba, codes = _of_mode(proba, codes, mode)
-    return check_proba(proba), codes
-
-
-def _of_mode(proba: Floats, codes: Ints, mode: str) -> tuple[Floats, Ints]:
-    """Return the probabilities of the mode, and the true columns."""
-    if mode == "top_label":
-        proba, correct = confidence_and_correct(proba, codes, "top_label")
-        codes = correct.astype(np.int64)
-    return as_columns(proba), codes
-
-
-def in_double(proba: Floats) -> Floats:
-    """Return probabilities in double precision, with rows that sum to one."""
-    proba = proba.astype(np.float64)
-    proba /= proba.sum(axis=1, keepdims=True)
-    return proba
 
 
 @validate_params(
@@ -153,7 +122,7 @@ def spiegelhalter_test(
     (True, True)
     """
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
-    proba, codes = _of_mode(proba, codes, mode)
+    proba, codes = of_mode(proba, codes, mode)
     # The squares of these weights neither underflow nor overflow.
     weight = np.ones(len(proba)) if weight is None else weight / weight.max()
     deviation, variance, is_impossible = 0.0, 0.0, False

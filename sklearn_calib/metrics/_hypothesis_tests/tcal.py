@@ -9,18 +9,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
-from sklearn_calib._validation.probabilities import validate_params
-from sklearn_calib._validation.samples import DRAWS, TARGETS, check_targets
+from sklearn_calib._validation.declarations import DRAWS, TARGETS, validate_params
+from sklearn_calib._validation.samples import (
+    TESTED,
+    check_targets,
+    in_double,
+    whole_or_top_label,
+)
 from sklearn_calib._validation.types import Array, Floats, Ints, Seed
 from sklearn_calib.metrics._draws import class_sampler
 from sklearn_calib.metrics._hypothesis_tests.consistency import (
     ResamplingResult,
     tail_pvalue,
-)
-from sklearn_calib.metrics._hypothesis_tests.spiegelhalter import (
-    TESTED,
-    in_double,
-    whole_or_top_label,
 )
 
 # Elements of the residuals drawn at a time: 8 MiB of doubles.

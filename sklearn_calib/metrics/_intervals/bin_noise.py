@@ -6,13 +6,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import erf, ndtri
 
-from sklearn_calib._numerics.binning import bin_index, class_gap_norm, parting_edges
-from sklearn_calib._validation.probabilities import check_proba, row_blocks
+from sklearn_calib._numerics.binned_gaps import class_gap_norm
+from sklearn_calib._numerics.binning import bin_index, parting_edges, resolve_n_bins
+from sklearn_calib._validation.arrays import row_blocks
+from sklearn_calib._validation.probabilities import check_proba
 from sklearn_calib._validation.samples import (
     as_columns,
     confidence_and_correct,
     effective_n_samples,
-    resolve_n_bins,
 )
 from sklearn_calib._validation.types import Array, Bools, Floats, Ints, Options
 

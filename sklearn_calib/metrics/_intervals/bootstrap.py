@@ -12,9 +12,15 @@ from scipy.special import ndtr, ndtri
 from sklearn.utils import check_random_state
 
 from sklearn_calib._sklearn.metric_options import with_options
-from sklearn_calib._validation.declarations import IntervalKind
-from sklearn_calib._validation.probabilities import StrOptions, validate_params
-from sklearn_calib._validation.samples import BETWEEN_0_AND_1, DRAWS, PROGRESS, TARGETS
+from sklearn_calib._validation.declarations import (
+    BETWEEN_0_AND_1,
+    DRAWS,
+    PROGRESS,
+    TARGETS,
+    IntervalKind,
+    StrOptions,
+    validate_params,
+)
 from sklearn_calib._validation.types import Floats, Ints, Metric, Seed
 from sklearn_calib.metrics._draws import (
     Draw,

@@ -9,21 +9,17 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from sklearn_calib._numerics.binning import sweep_n_bins
-from sklearn_calib._validation.probabilities import (
-    StrOptions,
-    check_proba,
-    check_sample_weight,
-    validate_params,
-)
-from sklearn_calib._validation.samples import (
+from sklearn_calib._validation.declarations import (
     BETWEEN_0_AND_1,
     BINS,
     DRAWS,
     MODES,
     TARGETS,
-    check_evaluated,
-    resolve_mode,
+    StrOptions,
+    validate_params,
 )
+from sklearn_calib._validation.probabilities import check_proba, check_sample_weight
+from sklearn_calib._validation.samples import check_evaluated, resolve_mode
 from sklearn_calib._validation.types import Array, Floats, Seed
 from sklearn_calib.metrics._intervals.bin_noise import (
     bin_cells,

@@ -16,20 +16,17 @@ from sklearn_calib._sklearn.metric_options import (
     with_options,
 )
 from sklearn_calib._sklearn.scorer_objects import metric_and_input
-from sklearn_calib._validation.declarations import interval_kind
-from sklearn_calib._validation.limits import check_range
-from sklearn_calib._validation.probabilities import (
-    check_proba,
-    check_proba_shape,
-    validate_params,
-)
-from sklearn_calib._validation.samples import (
+from sklearn_calib._validation.declarations import (
     BETWEEN_0_AND_1,
     DRAWS,
     PROGRESS,
     TARGETS,
-    check_columns,
+    interval_kind,
+    validate_params,
 )
+from sklearn_calib._validation.limits import check_range
+from sklearn_calib._validation.probabilities import check_proba, check_proba_shape
+from sklearn_calib._validation.samples import check_columns
 from sklearn_calib._validation.types import Array, Metric, Options, Seed, Weights
 from sklearn_calib.metrics._draws import (
     Sample,

@@ -13,7 +13,7 @@ from sklearn.metrics import (
 
 from sklearn_calib._sklearn.scorer_objects import GroupScorer, LabelledScorer
 from sklearn_calib._validation.arrays import shown
-from sklearn_calib._validation.probabilities import did_you_mean, validate_params
+from sklearn_calib._validation.declarations import did_you_mean, validate_params
 from sklearn_calib._validation.types import Metric
 from sklearn_calib.metrics._calibration_errors.binned_error import (
     expected_calibration_error,

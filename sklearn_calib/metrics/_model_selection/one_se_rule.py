@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from sklearn_calib._validation.arrays import shown
-from sklearn_calib._validation.probabilities import did_you_mean, validate_params
+from sklearn_calib._validation.declarations import did_you_mean, validate_params
 from sklearn_calib._validation.types import Floats
 
 

@@ -7,8 +7,9 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._validation.probabilities import proba_blocks, validate_params
-from sklearn_calib._validation.samples import TARGETS, as_columns, check_targets
+from sklearn_calib._validation.declarations import TARGETS, validate_params
+from sklearn_calib._validation.probabilities import proba_blocks
+from sklearn_calib._validation.samples import as_columns, check_targets
 
 
 @validate_params(TARGETS, prefer_skip_nested_validation=True)

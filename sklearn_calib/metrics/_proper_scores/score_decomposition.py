@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from numpy.typing import ArrayLike
 
-from sklearn_calib._validation.probabilities import validate_params
+from sklearn_calib._validation.declarations import validate_params
 from sklearn_calib.metrics._proper_scores.score_parts import (
     DECOMPOSITION,
     losses_in_parts,

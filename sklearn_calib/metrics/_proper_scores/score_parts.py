@@ -9,24 +9,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import isotonic_regression
 
-from sklearn_calib._numerics.binning import bin_index, parting_edges
+from sklearn_calib._numerics.binning import bin_index, parting_edges, resolve_n_bins
 from sklearn_calib._numerics.class_scores import GROUP_SIZE
 from sklearn_calib._numerics.risk_coverage import LOSSES
 from sklearn_calib._solvers.refinement import fit_refinement
-from sklearn_calib._validation.declarations import declare_interval
-from sklearn_calib._validation.probabilities import (
-    StrOptions,
-    check_proba,
-    row_blocks,
-    validate_params,
-)
-from sklearn_calib._validation.samples import (
+from sklearn_calib._validation.arrays import row_blocks
+from sklearn_calib._validation.declarations import (
     BINS,
     TARGETS,
-    as_columns,
-    check_targets,
-    resolve_n_bins,
+    StrOptions,
+    declare_interval,
+    validate_params,
 )
+from sklearn_calib._validation.probabilities import check_proba
+from sklearn_calib._validation.samples import as_columns, check_targets
 from sklearn_calib._validation.types import Array, Floats, Ints
 
 # From the probabilities of a class, its indicator and weights to probabilities.

@@ -15,7 +15,7 @@ from sklearn_calib._numerics.risk_coverage import (
     curve,
     rank,
 )
-from sklearn_calib._validation.probabilities import StrOptions, validate_params
+from sklearn_calib._validation.declarations import StrOptions, validate_params
 from sklearn_calib._validation.types import Confidence
 
 

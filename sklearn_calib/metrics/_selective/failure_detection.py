@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import UndefinedMetricWarning
 
 from sklearn_calib._numerics.risk_coverage import RANKING, rank
-from sklearn_calib._validation.probabilities import validate_params
+from sklearn_calib._validation.declarations import validate_params
 from sklearn_calib._validation.types import Confidence
 
 

@@ -15,10 +15,10 @@ from sklearn.metrics import (
 )
 
 from sklearn_calib._validation.arrays import as_numbers
-from sklearn_calib._validation.declarations import declare_interval
-from sklearn_calib._validation.probabilities import (
+from sklearn_calib._validation.declarations import (
     Interval,
     StrOptions,
+    declare_interval,
     validate_params,
 )
 from sklearn_calib._validation.types import Array, Bools, Ints

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_calib._numerics.risk_coverage import LOSS, RANKING, Loss, curve, rank
-from sklearn_calib._validation.probabilities import Interval, validate_params
+from sklearn_calib._validation.declarations import Interval, validate_params
 from sklearn_calib._validation.types import Confidence, Floats
 
 # Tolerance for rounding errors: a coverage of 0.1 * 3 means three of ten samples.
