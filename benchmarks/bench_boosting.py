@@ -42,9 +42,7 @@ from xgboost import XGBClassifier
 from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._sklearn.response import holds_logits, predict_scores
 from sklearn_calib.calibrators import BoostingCalibrator, get_calibrator
-from sklearn_calib.estimators._calibrated.classifier_calibrator import (
-    ClassifierCalibrator,
-)
+from sklearn_calib.estimators._calibrated.fold_calibrators import ClassifierCalibrator
 
 SIZES = [250, 1000, 4000]
 ONE_THREAD = {"n_jobs": 1, "random_state": 0}

@@ -1,8 +1,11 @@
-"""Lazy loading: public names import their module when they are first used (PEP 562)."""
+"""Attributes of packages and rows of registries that load on use (PEP 562)."""
 
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
+
+from sklearn_calib._validation.arrays import shown
+from sklearn_calib._validation.declarations import did_you_mean
 
 
 def lazy_names(
@@ -27,3 +30,50 @@ def lazy_names(
         return home if homes[name] == f"{package}.{name}" else getattr(home, name)
 
     return __getattr__, lambda: sorted(homes)
+
+
+class Registry:
+    """Classes of one kind, by the names that users write.
+
+    Parameters
+    ----------
+    kind : str
+        Name of the kind in messages.
+
+    package : str
+        Package that contains the classes.
+
+    rows : dict of str to str
+        Module and class of each name, such as ``"_focal:FocalLoss"``.
+    """
+
+    def __init__(self, kind: str, package: str, rows: dict[str, str]) -> None:
+        self.kind, self.package, self.rows = kind, package, rows
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name in self.rows
+
+    def get(self, name: str) -> Any:
+        """Return the class of a name; raise ValueError if the name is unknown."""
+        if name not in self:
+            raise ValueError(
+                f"The name of a {self.kind} must be one of {self.names()}, got "
+                f"{shown(name)}.{did_you_mean(name, self.rows)}"
+            )
+        return getattr(import_module(self.home(name)), self.class_name(name))
+
+    def home(self, name: str) -> str:
+        """Return the module of a name."""
+        return f"{self.package}.{self.rows[name].partition(':')[0]}"
+
+    def class_name(self, name: str) -> str:
+        """Return the class name of a name."""
+        return self.rows[name].partition(":")[2]
+
+    def names(self) -> list[str]:
+        """Return all names, sorted."""
+        return sorted(self.rows)
+
+    def homes(self) -> dict[str, str]:
+        """Return a dict that maps class names to modules."""
+        return {self.class_name(name): self.home(name) for name in self.rows}

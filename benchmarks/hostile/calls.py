@@ -15,7 +15,7 @@ from hostile import arguments
 from sklearn_calib import NeuralClassifier, deployment
 from sklearn_calib.calibrators import Calibrator, GroupCalibrator
 from sklearn_calib.callbacks import UpdateLoss
-from sklearn_calib.losses._base.reduced_loss import ReducedLoss
+from sklearn_calib.losses._base.loss import ReducedLoss
 
 CATCH_ALLS = inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL
 

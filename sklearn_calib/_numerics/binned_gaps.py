@@ -1,4 +1,4 @@
-"""Sums over bins of the probability of each class."""
+"""Calibration errors from sums over bins, and the sums of each class."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Binning of probabilities, and calibration errors that are computed with bins.
+"""Binning of probabilities: edges, indices and sums.
 
 Bins are closed on the right, and the first bin also on the left: 0 is in the first bin,
 and 1 in the last. Equal values are always in the same bin, so the order of the samples

@@ -1,4 +1,4 @@
-"""Scores of some classes in float64, from their columns and a summary of each row.
+"""Log-odds of some classes in float64, from their columns and a summary of each row.
 
 The summaries of all rows are computed once. The scores of a class then need no other
 column, and do not depend on which other classes are computed with it.

@@ -1,4 +1,4 @@
-"""Confidence scores: the largest probability, or another function of probabilities."""
+"""Confidence scores: functions of probabilities or logits."""
 
 from collections.abc import Callable
 from typing import Any

@@ -12,11 +12,11 @@ from sklearn_calib._numerics.binning import sums_by_value
 from sklearn_calib._numerics.confidence import check_confidence, get_confidence
 from sklearn_calib._validation.arrays import is_array_api
 from sklearn_calib._validation.declarations import TARGETS, StrOptions
-from sklearn_calib._validation.device_targets import evaluated_on_device
 from sklearn_calib._validation.probabilities import check_proba
 from sklearn_calib._validation.samples import (
     as_columns,
     check_targets,
+    evaluated_on_device,
     top_label,
     top_label_correct,
 )

@@ -1,10 +1,4 @@
-"""Link functions: from logits to probabilities, and from there to class posteriors.
-
-A network that minimises the expected loss for true class probabilities eta predicts
-probabilities q. For proper losses, q = eta. For others, such as focal losses, the
-functions here compute eta from q and the parameters of the loss. They preserve the
-order of the classes, 0 and 1, and the dtype.
-"""
+"""Softmax and its logarithm."""
 
 import numpy as np
 

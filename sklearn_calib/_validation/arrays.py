@@ -1,4 +1,4 @@
-"""Conversion of data of any library to arrays of numbers or labels."""
+"""Conversion of data of any library to arrays of numbers, in blocks of rows."""
 
 import sys
 from collections.abc import Iterator, Mapping
@@ -276,3 +276,23 @@ def check_dispatch(array: Any, name: str, way_out: str = "Move it to the CPU.") 
             f"array_api_dispatch=True, got {type(array).__name__} on "
             f"{device(array)}. {way_out}"
         )
+
+
+def as_real(array: Any, name: str) -> tuple[Any, Any, float]:
+    """Return the namespace, an array of real numbers without gradient, and its eps."""
+    xp, _ = get_namespace(array)
+    if not xp.isdtype(array.dtype, ("bool", "integral", "real floating")):
+        raise ValueError(
+            f"{name} must contain real numbers: Complex data not supported, got "
+            f"{array.dtype}. Convert your data to numeric values explicitly."
+        )
+    is_floating = xp.isdtype(array.dtype, "real floating")
+    eps = float(xp.finfo(array.dtype).eps) if is_floating else 0.0
+    return xp, without_gradient(array), eps
+
+
+def on_cpu(array: Any) -> Any:
+    """Return an array of another device as a numpy array; others are unchanged."""
+    if not is_array_api(array):
+        return array
+    return convert_to_numpy(without_gradient(array), get_namespace(array)[0])

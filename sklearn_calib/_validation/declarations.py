@@ -1,4 +1,4 @@
-"""Declaration of the kind of confidence interval that a metric needs."""
+"""Declarations of functions: types of their options, interval of their value."""
 
 import inspect
 from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""Multilabel targets as indicator matrices of zeros and ones."""
+"""Class labels of any type, as codes, and multilabel targets as indicator matrices."""
 
 from typing import Any
 

@@ -12,7 +12,7 @@ from torch.utils.data import Dataset
 
 from sklearn_calib._numerics.binning import bin_index, bin_sums, occupied_bins
 from sklearn_calib._numerics.softmax import softmax
-from sklearn_calib._torch.outputs import concatenate_logits, predict_batch
+from sklearn_calib._torch.processes import concatenate_logits, predict_batch
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.samples import top_label
 from sklearn_calib._validation.types import Array

@@ -13,7 +13,7 @@ from skorch.utils import to_numpy
 from torch.utils.data import Dataset, IterableDataset
 
 from sklearn_calib._numerics.softmax import softmax
-from sklearn_calib._torch.outputs import concatenate_logits, predict_batch
+from sklearn_calib._torch.processes import concatenate_logits, predict_batch
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib.callbacks._history_rows import record
 from sklearn_calib.losses import CalibrationLoss

@@ -8,8 +8,8 @@ from torch.utils.data import Dataset, Subset
 
 from sklearn_calib._numerics.binned_gaps import binned_calibration_error
 from sklearn_calib._numerics.softmax import log_softmax, softmax
-from sklearn_calib._solvers.refinement import temperature_scaled
-from sklearn_calib._torch.outputs import concatenate_logits
+from sklearn_calib._solvers.temperature_fit import temperature_scaled
+from sklearn_calib._torch.processes import concatenate_logits
 from sklearn_calib._validation.samples import top_label
 from sklearn_calib._validation.types import Array
 

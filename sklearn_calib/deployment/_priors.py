@@ -16,8 +16,11 @@ from sklearn_calib._validation.declarations import (
     DRAWS,
     validate_params,
 )
-from sklearn_calib._validation.limits import ROW_SUM_TOLERANCE
-from sklearn_calib._validation.probabilities import check_proba, check_sample_weight
+from sklearn_calib._validation.probabilities import (
+    ROW_SUM_TOLERANCE,
+    check_proba,
+    check_sample_weight,
+)
 from sklearn_calib._validation.samples import check_columns
 from sklearn_calib._validation.types import Array, Floats, Seed
 

@@ -25,12 +25,10 @@ if TYPE_CHECKING:  # editors and type checkers cannot follow lazy imports
         SupConLoss as SupConLoss,
         supcon_loss as supcon_loss,
     )
-    from sklearn_calib.losses._focal.ada_dual_focal import (
-        AdaDualFocalLoss as AdaDualFocalLoss,
-        ada_dual_focal_loss as ada_dual_focal_loss,
-    )
     from sklearn_calib.losses._focal.adafocal import (
+        AdaDualFocalLoss as AdaDualFocalLoss,
         AdaFocalLoss as AdaFocalLoss,
+        ada_dual_focal_loss as ada_dual_focal_loss,
         adafocal_loss as adafocal_loss,
     )
     from sklearn_calib.losses._focal.calfocal import (

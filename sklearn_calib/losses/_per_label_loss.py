@@ -6,13 +6,13 @@ import torch
 from torch import Tensor
 
 from sklearn_calib.losses._base.checks import (
+    Reduction,
     can_check_values,
     check_tensors,
     mean_by_row,
     reduce_loss,
 )
 from sklearn_calib.losses._base.composed import Base, _ComposedLoss, build_base
-from sklearn_calib.losses._base.typing import Reduction
 
 
 def per_label_loss(

@@ -6,17 +6,13 @@ better.
 
 from sklearn_calib.metrics._accumulator.accumulator import CalibrationAccumulator
 from sklearn_calib.metrics._calibration_errors.binned_error import (
+    classwise_calibration_error,
     expected_calibration_error,
     maximum_calibration_error,
 )
-from sklearn_calib.metrics._calibration_errors.classwise_error import (
-    classwise_calibration_error,
-)
 from sklearn_calib.metrics._calibration_errors.cumulated_error import (
-    ks_calibration_error,
-)
-from sklearn_calib.metrics._calibration_errors.cutoff_calibration_error import (
     cutoff_calibration_error,
+    ks_calibration_error,
 )
 from sklearn_calib.metrics._calibration_errors.integrated_index import (
     integrated_calibration_index,
@@ -30,10 +26,8 @@ from sklearn_calib.metrics._calibration_errors.known_posterior import (
     underconfidence,
 )
 from sklearn_calib.metrics._calibration_errors.lipschitz_error import (
-    smooth_calibration_error,
-)
-from sklearn_calib.metrics._calibration_errors.post_processing_gap import (
     post_processing_gap,
+    smooth_calibration_error,
 )
 from sklearn_calib.metrics._calibration_errors.smooth_ece import (
     smooth_expected_calibration_error,
@@ -82,10 +76,10 @@ from sklearn_calib.metrics._model_selection.one_se_rule import (
     lowest_error_within_one_se,
 )
 from sklearn_calib.metrics._proper_scores.root_brier import root_brier_score_loss
-from sklearn_calib.metrics._proper_scores.score_decomposition import score_decomposition
 from sklearn_calib.metrics._proper_scores.score_parts import (
     proper_calibration_error,
     refinement_error,
+    score_decomposition,
 )
 from sklearn_calib.metrics._selective.aurc_metrics import (
     augrc_loss,

@@ -18,9 +18,9 @@ from sklearn_calib.calibrators import (
     GroupCalibrator,
     PerLabelCalibrator,
 )
-from sklearn_calib.onnx._onnx_graph import Graph
-from sklearn_calib.onnx._parts import (
+from sklearn_calib.onnx._onnx_graph import (
     ConversionError,
+    Graph,
     Source,
     network,
     part,

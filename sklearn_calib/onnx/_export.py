@@ -97,7 +97,7 @@ def to_onnx(
     """
     _check_installed()
     from sklearn_calib.onnx._converters import register
-    from sklearn_calib.onnx._parts import to_proto, unwrapped
+    from sklearn_calib.onnx._onnx_graph import to_proto, unwrapped
 
     _check_model(model)
     check_is_fitted(model)
@@ -216,7 +216,7 @@ def _run(proto: ModelProto, X: Any) -> list[Any]:
     """Return the labels and the probabilities of the exported model."""
     from onnxruntime import InferenceSession, SessionOptions
 
-    from sklearn_calib.onnx._parts import first_line
+    from sklearn_calib.onnx._onnx_graph import first_line
 
     options = SessionOptions()
     options.log_severity_level = 3  # skl2onnx leaves constants that are not used

@@ -1,11 +1,23 @@
-"""ONNX graphs that expressions add nodes to."""
+"""ONNX graphs, and the parts of a model that other packages convert."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
-from typing import Any
+from copy import deepcopy
+from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.base import is_classifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
+from sklearn.pipeline import Pipeline
+from sklearn.svm import LinearSVC
+
+from sklearn_calib._expressions.tensor import Tensor, hstack
+
+# Steps of a Pipeline that return the data.
+OMITTED = (None, "passthrough")
 
 
 class Graph:
@@ -70,3 +82,137 @@ class Graph:
             (each.domain, each.version) for each in model.opset_import if each.domain
         )
         return [value.name for value in model.graph.output]
+
+
+class ConversionError(ValueError):
+    """A model cannot be converted, for a reason that names the parameter."""
+
+
+class Source(NamedTuple):
+    """Data that a model is applied to: names outside of and in the graph, and type."""
+
+    raw_name: str
+    name: str
+    type: Any
+
+
+def unwrapped(model: Any) -> Any:
+    """Return the fitted model inside frozen estimators and searches."""
+    if isinstance(model, FrozenEstimator):
+        return unwrapped(model.estimator)
+    if isinstance(model, GridSearchCV | RandomizedSearchCV):
+        return unwrapped(model.best_estimator_)
+    if isinstance(model, Pipeline):
+        steps = [(name, unwrapped(step)) for name, step in model.steps]
+        return Pipeline([(n, step) for n, step in steps if step not in OMITTED])
+    return model
+
+
+def last_step(model: Any) -> Any:
+    return last_step(model.steps[-1][1]) if isinstance(model, Pipeline) else model
+
+
+def to_proto(
+    model: Any, initial_types: list[Any], target_opset: int, *, raw_scores: bool = False
+) -> Any:
+    """Return the ONNX model of an unwrapped model, with skl2onnx."""
+    from skl2onnx import to_onnx
+
+    last = last_step(model)
+    name, options = type(last).__name__, {}
+    if is_classifier(model):
+        # The options of a Pipeline do not reach its last step.
+        options = {id(last): {"raw_scores": True} if raw_scores else {}}
+        # The only classifier that has always an array of scores, and not this option.
+        if not isinstance(last, LinearSVC):
+            options[id(last)]["zipmap"] = False
+    try:
+        with warnings.catch_warnings():
+            # skl2onnx and torch use deprecated names of other packages.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            warnings.simplefilter("ignore", FutureWarning)
+            return to_onnx(
+                model,
+                initial_types=initial_types,
+                target_opset=target_opset,
+                options=options,
+            )
+    except ConversionError:
+        raise
+    except Exception as error:
+        if "Option 'raw_scores'" in str(error):
+            raise ConversionError(
+                "model must not calibrate the decision function of "
+                f"{name}, which skl2onnx cannot convert. Fit CalibratedClassifier with "
+                'response_method="predict_proba".'
+            ) from error
+        hint = " If all columns of X are numbers, try X.to_numpy()."
+        raise ConversionError(
+            "model must consist of estimators that skl2onnx can convert, got "
+            f"{name}: {first_line(error)}{hint if len(initial_types) > 1 else ''}"
+        ) from error
+
+
+def first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]
+
+
+def part(
+    graph: Graph, model: Any, sources: Sequence[Source], *, raw_scores: bool = False
+) -> Tensor:
+    """Add a fitted classifier to the graph; return its probabilities.
+
+    With `raw_scores`, return the values of its decision function. skl2onnx computes
+    some classifiers in float32 for any data, so the dtype is not known.
+    """
+    types = [(source.raw_name, source.type) for source in sources]
+    proto = to_proto(unwrapped(model), types, graph.opset, raw_scores=raw_scores)
+    inputs = [value.name for value in proto.graph.input]
+    names = [source.name for source in sources]
+    output = graph.inline(proto, dict(zip(inputs, names, strict=True)))[-1]
+    return Tensor(graph, output, np.float64)
+
+
+def table(graph: Graph, sources: Sequence[Source], dtype: Any) -> Tensor:
+    """Return all columns as one array."""
+    from skl2onnx.common.data_types import guess_numpy_type
+
+    return hstack(
+        [
+            Tensor(graph, source.name, guess_numpy_type(source.type)).astype(dtype)
+            for source in sources
+        ]
+    )
+
+
+def typed(dtype: Any, shape: Sequence[Any]) -> Any:
+    """Return the type of skl2onnx for a floating dtype."""
+    from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
+
+    kind = DoubleTensorType if dtype == np.float64 else FloatTensorType
+    return kind([*shape])
+
+
+def network(graph: Graph, module: Any, X: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Add a torch module to the graph; return its first output in float64."""
+    import torch
+
+    # torch would take a batch size of 1 for a constant.
+    example = torch.zeros(2, *shape, dtype=getattr(torch, X.dtype.name))
+    try:
+        program: Any = torch.onnx.export(
+            deepcopy(module).cpu().eval(),
+            (example,),
+            dynamo=True,
+            opset_version=graph.opset,
+            dynamic_shapes=({0: torch.export.Dim.AUTO},),
+            verbose=False,
+        )
+    except Exception as error:
+        raise ConversionError(
+            "module must be a network that torch.onnx.export can convert, got "
+            f"{type(module).__name__}: {first_line(error)}"
+        ) from error
+    proto = program.model_proto
+    output = graph.inline(proto, {proto.graph.input[0].name: X.value})[0]
+    return Tensor(graph, output, X.dtype).astype(np.float64)

@@ -11,7 +11,7 @@ from sklearn_calib._numerics.posteriors import focal_posterior
 from sklearn_calib._numerics.sample_blocks import array_blocks
 from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._solvers.temperature_fit import fit_temperature
-from sklearn_calib.calibrators._temperature.focal_fit import (
+from sklearn_calib.calibrators._temperature.focal_temperature import (
     _moments,
     fit_focal_temperature,
     fit_gamma,

@@ -7,8 +7,12 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from sklearn_calib._numerics.softmax import softmax
-from sklearn_calib.calibrators._groups.group_effects import Scales, Shifts, fit_effects
-from sklearn_calib.calibrators._linear.marginal_likelihood import likelihood_ratios
+from sklearn_calib.calibrators._groups.multicalibration_boosting import (
+    Scales,
+    Shifts,
+    fit_effects,
+)
+from sklearn_calib.calibrators._linear.empirical_bayes import likelihood_ratios
 
 ONE_BIN = np.zeros((1, 2), int)
 

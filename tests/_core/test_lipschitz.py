@@ -7,7 +7,7 @@ from scipy.optimize import linprog, minimize
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_calib.metrics._calibration_errors.lipschitz import minimize_lipschitz
+from sklearn_calib.metrics._calibration_errors.lipschitz_error import minimize_lipschitz
 
 
 def draw_problem(seed):

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize
 from sklearn.isotonic import isotonic_regression
 
-from sklearn_calib.calibrators._one_vs_rest.near_isotonic import near_isotonic_path
+from sklearn_calib.calibrators._one_vs_rest.enir import near_isotonic_path
 
 
 def draw_problem(seed):

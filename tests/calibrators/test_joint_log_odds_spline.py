@@ -9,10 +9,10 @@ from sklearn.metrics import log_loss
 
 from sklearn_calib._numerics.sample_blocks import array_blocks
 from sklearn_calib._solvers import (
-    joint_curve as joint_curve,
+    spline_logistic as joint_curve,
     spline_logistic as smooth_logistic,
 )
-from sklearn_calib._solvers.joint_curve import fit_joint_curve
+from sklearn_calib._solvers.spline_logistic import fit_joint_curve
 from sklearn_calib.calibrators import (
     JointLogOddsSplineCalibration,
     LogOddsSplineCalibration,

@@ -19,7 +19,7 @@ from sklearn_calib.calibrators import (
     PlattScaling,
     TemperatureScaling,
 )
-from sklearn_calib.calibrators._groups import group_effects as group_effects
+from sklearn_calib.calibrators._groups import multicalibration_boosting as group_effects
 
 GROUPS = ["a", "b", "c"]
 

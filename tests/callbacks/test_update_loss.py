@@ -11,7 +11,7 @@ from skorch.callbacks import Callback
 
 from sklearn_calib import NeuralClassifier
 from sklearn_calib.callbacks import UpdateLoss
-from sklearn_calib.estimators._neural.seeds import draw_seed
+from sklearn_calib.estimators._neural.placement import draw_seed
 from sklearn_calib.estimators._neural.training import validation_split
 from sklearn_calib.losses import CrossEntropyLoss
 

@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris
 
 from sklearn_calib import NeuralClassifier, RefCalClassifier
-from sklearn_calib.estimators._neural.devices import find_device
+from sklearn_calib.estimators._neural.placement import find_device
 
 X, y = load_iris(return_X_y=True)
 NET = NeuralClassifier(device="auto", max_epochs=2, random_state=0)

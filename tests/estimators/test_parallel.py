@@ -14,7 +14,7 @@ from sklearn.datasets import make_classification
 from sklearn.model_selection import GridSearchCV, cross_val_predict
 
 from sklearn_calib import NeuralClassifier, RefCalClassifier
-from sklearn_calib.estimators._neural.seeds import seeded_torch
+from sklearn_calib.estimators._neural.placement import seeded_torch
 
 X, y = make_classification(n_samples=120, n_informative=6, n_classes=3, random_state=0)
 NET = NeuralClassifier(module__dropout=0.5, max_epochs=2, random_state=0)

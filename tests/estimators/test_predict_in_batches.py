@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from sklearn_calib import NeuralClassifier
-from sklearn_calib._torch.outputs import concatenate_logits
+from sklearn_calib._torch.processes import concatenate_logits
 from sklearn_calib.estimators import RefCalClassifier
 
 

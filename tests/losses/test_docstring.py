@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from sklearn_calib.losses import CalibrationLoss, FocalLoss, focal_loss
-from sklearn_calib.losses._base.docstring import complete_docstring
+from sklearn_calib.losses._base.loss import complete_docstring
 
 FUNCTION = """Loss of a batch.
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from sklearn_calib.losses._base.margin import true_class_margin
+from sklearn_calib.losses._base.stable_gradients import true_class_margin
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from sklearn_calib.losses import (
     regularized_aurc_loss,
     soft_rank,
 )
-from sklearn_calib.losses._ranking.rank_weights import auto_epsilon
+from sklearn_calib.losses._ranking.aurc import auto_epsilon
 
 REFERENCE = "loss_r_aurc"
 NOT_FOLLOWED = {}

@@ -1,4 +1,4 @@
-"""Base class of calibrators: validation, class labels, and zero probabilities."""
+"""Base classes of calibrators."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from sklearn_calib._numerics.sample_blocks import Block, array_blocks
+from sklearn_calib._numerics.sample_blocks import Block, Blocks, array_blocks
 from sklearn_calib._numerics.softmax import lift_zeros
 from sklearn_calib._sklearn.doc_links import DocumentedEstimator
 from sklearn_calib._sklearn.rollback import restores
@@ -29,12 +29,11 @@ from sklearn_calib._state.schema import (
     Spec,
     StateMixin,
 )
-from sklearn_calib._validation.array_api import on_cpu
-from sklearn_calib._validation.arrays import check_numbers, row_blocks
+from sklearn_calib._validation.arrays import check_numbers, on_cpu, row_blocks
 from sklearn_calib._validation.dask_arrays import maps_blocks
 from sklearn_calib._validation.labels import as_labels, encode_labels
-from sklearn_calib._validation.limits import are_proba
 from sklearn_calib._validation.probabilities import (
+    are_proba,
     check_proba,
     check_sample_weight,
     warn_of_predicted_labels,
@@ -48,9 +47,10 @@ from sklearn_calib.calibrators._base.device_predictions import (
     overflow_error,
     returns_array_of_input,
 )
-from sklearn_calib.calibrators._base.input_data import check_no_arrays
-from sklearn_calib.calibrators._base.survey import (
+from sklearn_calib.calibrators._base.input_data import (
+    Chunks,
     Survey,
+    check_no_arrays,
     warn_that_logits_look_like_proba,
 )
 
@@ -428,3 +428,37 @@ class Calibrator(
         tags = super().__sklearn_tags__()
         tags.input_tags.one_d_array = True
         return tags
+
+
+class _BlockCalibrator(Calibrator):
+    """Base class of calibrators that read the samples in blocks of rows.
+
+    A subclass defines `_fit_blocks(data)` instead of `_fit`. It reads the data several
+    times, so that they need not fit into memory.
+    """
+
+    # Blocks of arrays have at least this number of rows.
+    _least_rows = 1
+
+    def _fit(self, logits: Floats, codes: Ints, sample_weight: Weights) -> None:
+        self._fit_blocks(array_blocks(logits, codes, sample_weight, self._least_rows))
+
+    def _fit_input(self, X: Floats, codes: Ints, sample_weight: Weights) -> None:
+        self._fit_validated(array_blocks(X, codes, sample_weight, self._least_rows))
+
+    def _fit_batches(self, batches: Any, labels: Any) -> float:
+        chunks = Chunks(self, batches, labels)
+        self.classes_ = as_labels(labels, "labels")
+        survey = self._survey(chunks)
+        if survey.looks_like_proba and not chunks.are_labels:
+            warn_that_logits_look_like_proba()
+        self._fit_validated(Blocks(chunks.__iter__, chunks.sizes, chunks.counts))
+        return survey.n_errors_counted
+
+    def _fit_validated(self, data: Blocks) -> None:
+        """Fit the map to blocks of validated logits or probabilities."""
+        self._fit_blocks(data.transform(self._as_logits).kept())
+
+    @abstractmethod
+    def _fit_blocks(self, data: Blocks) -> None:
+        """Fit the map to blocks of logits."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sklearn_calib._registry import Registry
+from sklearn_calib._lazy_names import Registry
 
 if TYPE_CHECKING:
     from sklearn_calib.calibrators._base.calibrator import Calibrator

@@ -14,13 +14,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sklearn_calib._expressions.eager import evaluate
 from sklearn_calib._expressions.maps import calibrate
 from sklearn_calib._expressions.tensor import Tensor
-from sklearn_calib._validation.array_api import as_real, on_cpu
 from sklearn_calib._validation.arrays import (
+    as_real,
     convert_to_numpy,
     device,
     get_namespace,
     is_array_api,
     is_cpu_tensor,
+    on_cpu,
 )
 from sklearn_calib._validation.probabilities import (
     check_proba_on_device,

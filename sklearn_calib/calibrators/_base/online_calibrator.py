@@ -1,12 +1,18 @@
-"""Calibrators that are updated with new samples, by online Newton steps."""
+"""Calibrators that are updated with new samples, by online Newton steps.
+
+The log loss of past samples is replaced by its quadratic expansion around the
+parameters that were fitted when they were new. The next batch adds its exact log loss
+to the sum of these expansions, and is then expanded itself.
+"""
 
 from __future__ import annotations
 
 import sys
 import warnings
 from abc import abstractmethod
+from collections.abc import Callable
 from numbers import Real
-from typing import Any, Self
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,23 +21,16 @@ from sklearn.utils.validation import check_consistent_length
 
 from sklearn_calib._numerics.sample_blocks import Block, Blocks, array_blocks
 from sklearn_calib._sklearn.rollback import restores
+from sklearn_calib._solvers.logistic import solve_jittered
 from sklearn_calib._state.json_values import refuse
 from sklearn_calib._state.schema import FINITE, NON_NEGATIVE, Fields, Numbers, Spec
-from sklearn_calib._validation.array_api import on_cpu
-from sklearn_calib._validation.arrays import check_numbers, shorten, shown
+from sklearn_calib._validation.arrays import check_numbers, on_cpu, shorten, shown
 from sklearn_calib._validation.labels import as_labels, encode_labels
 from sklearn_calib._validation.samples import check_columns
 from sklearn_calib._validation.types import Array, Floats
-from sklearn_calib.calibrators._base.block_calibrator import _BlockCalibrator
+from sklearn_calib.calibrators._base.calibrator import _BlockCalibrator
 from sklearn_calib.calibrators._base.device_predictions import overflow_error
-from sklearn_calib.calibrators._base.input_data import check_chunk_weight
-from sklearn_calib.calibrators._base.online import (
-    Loss,
-    Quadratic,
-    expand,
-    minimise,
-)
-from sklearn_calib.calibrators._base.survey import Survey
+from sklearn_calib.calibrators._base.input_data import Survey, check_chunk_weight
 
 # So many samples are kept, and fitted again in each call: the expansion of the log loss
 # is only precise near its minimum.
@@ -41,6 +40,15 @@ N_KEPT = 1000
 # weight of each in the column of its class, or the expansion of their log loss.
 KEPT = "scores", "weights"
 EXPANDED = "curvature", "target"
+
+# Returns the summed log loss for parameters of shape (n_parameters,), its gradient and
+# its Hessian.
+Loss: TypeAlias = Callable[[Floats], tuple[float, Floats, Floats]]
+
+MAX_STEPS = 100
+# Newton's method ends when a step would gain less (in nats).
+LITTLE = 1e-12
+SHORTEST = 1e-10
 
 
 class _OnlineCalibrator(_BlockCalibrator):
@@ -367,3 +375,93 @@ def _as_past(sums: list[Quadratic], X: Floats) -> dict[str, Array]:
     if not (np.isfinite(curvature).all() and np.isfinite(target).all()):
         raise overflow_error(np.abs(X).max())
     return {"curvature": curvature, "target": target}
+
+
+class Quadratic(NamedTuple):
+    """The function `x @ curvature @ x / 2 - target @ x` of the parameters x."""
+
+    curvature: Floats
+    target: Floats
+
+    def plus(self, other: Quadratic, factor: float = 1.0) -> Quadratic:
+        """Return the sum, after multiplying this function by a factor."""
+        return Quadratic(*(factor * x + y for x, y in zip(self, other, strict=True)))
+
+
+def expand(loss: Loss, parameters: Floats) -> Quadratic:
+    """Return the expansion of a loss around parameters, without its constant."""
+    _, gradient, curvature = loss(parameters)
+    return Quadratic(curvature, curvature @ parameters - gradient)
+
+
+def minimise(loss: Loss, past: Quadratic, start: Floats, lowest: Floats) -> Floats:
+    """Return the parameters that minimise a loss plus the expansion of past ones.
+
+    Newton's method with an active set: a parameter at its lower bound stays there while
+    the objective would increase with it.
+
+    Parameters
+    ----------
+    loss : callable
+        A convex function, see `Loss`.
+
+    past : Quadratic
+        The expansion.
+
+    start, lowest : ndarray of shape (n_parameters,)
+        Initial values, and lower bounds.
+    """
+
+    def evaluate(point: Floats) -> tuple[float, Floats, Floats]:
+        value, gradient, curvature = loss(point)
+        # Relative to the start, as large constants would add rounding errors.
+        moved = point - start
+        past_slope = past.curvature @ moved
+        value += float(moved @ (past_slope / 2 + slope))
+        return value, gradient + past_slope + slope, curvature + past.curvature
+
+    slope = past.curvature @ start - past.target
+    point = np.maximum(start, lowest)
+    current = evaluate(point)
+    for _ in range(MAX_STEPS):
+        value, gradient, curvature = current
+        step = _feasible_step(point - lowest, gradient, curvature)
+        decrement = -gradient @ step
+        if decrement <= LITTLE:
+            return np.maximum(point + step, lowest)
+        falls = step < 0
+        length = ((lowest - point)[falls] / step[falls]).min(initial=1.0)
+        while True:
+            trial = np.maximum(point + length * step, lowest)
+            current = evaluate(trial)
+            # Relative differences below 1e-14 are rounding errors.
+            if current[0] <= value + 1e-14 * abs(value) - 1e-4 * length * decrement:
+                break
+            length /= 2
+            if not length > SHORTEST:
+                return point
+        point = trial
+    return point
+
+
+def _feasible_step(distance: Floats, gradient: Floats, curvature: Floats) -> Floats:
+    """Return the Newton step of the parameters that do not stay at their bound.
+
+    `distance` contains their distances to the bounds.
+    """
+    is_free = (distance > 0) | (gradient < 0)
+    while True:
+        step = np.zeros_like(distance)
+        free = curvature[np.ix_(is_free, is_free)]
+        step[is_free] = _newton_step(free, gradient[is_free])
+        is_blocked = (distance <= 0) & (step < 0)
+        if not is_blocked.any():
+            return step
+        is_free &= ~is_blocked
+
+
+def _newton_step(curvature: Floats, gradient: Floats) -> Floats:
+    """Return the Newton step, after scaling the curvatures to one."""
+    scale = np.sqrt(np.maximum(np.diag(curvature), 0))
+    scale[scale == 0] = 1
+    return -solve_jittered(curvature / np.outer(scale, scale), gradient / scale) / scale

@@ -25,8 +25,11 @@ from sklearn_calib._state.schema import FRACTION, NON_NEGATIVE, ListOf, Numbers,
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import Interval
 from sklearn_calib._validation.types import Floats
-from sklearn_calib.calibrators._base.block_calibrator import _BlockCalibrator
-from sklearn_calib.calibrators._base.calibrator import MIN_ROWS, Calibrator
+from sklearn_calib.calibrators._base.calibrator import (
+    MIN_ROWS,
+    Calibrator,
+    _BlockCalibrator,
+)
 from sklearn_calib.calibrators._linear.joint_beta import JointBetaCalibration
 from sklearn_calib.calibrators._linear.structured import (
     StructuredMatrixScaling,

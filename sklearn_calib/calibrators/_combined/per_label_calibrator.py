@@ -14,8 +14,12 @@ from sklearn_calib._sklearn.doc_links import DocumentedEstimator
 from sklearn_calib._sklearn.rollback import restores
 from sklearn_calib._state.json_values import refuse
 from sklearn_calib._state.schema import Count, ListOf, Names, Object, Spec, StateMixin
-from sklearn_calib._validation.array_api import on_cpu
-from sklearn_calib._validation.arrays import as_array, check_dispatch, check_numbers
+from sklearn_calib._validation.arrays import (
+    as_array,
+    check_dispatch,
+    check_numbers,
+    on_cpu,
+)
 from sklearn_calib._validation.dask_arrays import maps_blocks
 from sklearn_calib._validation.labels import check_indicator, check_label_columns
 from sklearn_calib._validation.probabilities import warn_of_predicted_labels

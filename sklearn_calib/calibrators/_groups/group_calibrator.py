@@ -25,8 +25,7 @@ from sklearn_calib._state.schema import (
     Spec,
     StateMixin,
 )
-from sklearn_calib._validation.array_api import on_cpu
-from sklearn_calib._validation.arrays import check_numbers, row_blocks, shown
+from sklearn_calib._validation.arrays import check_numbers, on_cpu, row_blocks, shown
 from sklearn_calib._validation.groups import distinct_values, encode_groups, group_frame
 from sklearn_calib._validation.labels import as_labels, encode_labels
 from sklearn_calib._validation.probabilities import check_sample_weight

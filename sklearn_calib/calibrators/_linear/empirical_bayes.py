@@ -282,3 +282,16 @@ def _products(matrices: Floats, vectors: Floats) -> Floats:
 
 def _changes(used: Floats, previous: Floats) -> bool:
     return bool((np.abs(used - previous) > FEW * (1 + used)).any())
+
+
+def likelihood_ratios(
+    variance: Floats, curvature: Floats, pull: Floats, share: float = 1.0
+) -> Floats:
+    """Return twice the log-likelihood ratio of prior variances to a variance of zero.
+
+    The log loss is a parabola in each effect, with its minimum at pull / curvature.
+    `share` is the number of independent effects divided by their number.
+    """
+    total = 1 + np.multiply.outer(variance, curvature)
+    terms = pull**2 * (variance[..., None] / total) - share * np.log(total)
+    return terms.sum(axis=-1)

@@ -6,7 +6,7 @@ import numpy as np
 
 from sklearn_calib._numerics.sample_blocks import Blocks, as_float64
 from sklearn_calib._numerics.softmax import log_softmax
-from sklearn_calib._solvers.joint_curve import fit_joint_curve, joint_scores
+from sklearn_calib._solvers.spline_logistic import fit_joint_curve, joint_scores
 from sklearn_calib._state.schema import Spec
 from sklearn_calib._validation.declarations import Interval
 from sklearn_calib._validation.types import Floats

@@ -21,7 +21,7 @@ from sklearn_calib._state.schema import NON_NEGATIVE, POSITIVE, Number, Numbers,
 from sklearn_calib._validation.arrays import as_numbers, shown
 from sklearn_calib._validation.declarations import Interval, StrOptions
 from sklearn_calib._validation.types import Floats, Ints
-from sklearn_calib.calibrators._base.block_calibrator import _BlockCalibrator
+from sklearn_calib.calibrators._base.calibrator import _BlockCalibrator
 from sklearn_calib.calibrators._linear.empirical_bayes import fit_empirical_bayes
 from sklearn_calib.calibrators._linear.multinomial_fit import fit_multinomial
 

@@ -6,8 +6,7 @@ import numpy as np
 
 from sklearn_calib._numerics.sample_blocks import Block, array_blocks
 from sklearn_calib._validation.types import Floats
-from sklearn_calib.calibrators._base.online import Loss
-from sklearn_calib.calibrators._base.online_calibrator import _OnlineCalibrator
+from sklearn_calib.calibrators._base.online_calibrator import Loss, _OnlineCalibrator
 from sklearn_calib.calibrators._linear.linear_calibrator import (
     _PenalisedCalibrator,
     errors_needed,

@@ -9,7 +9,7 @@ from scipy.special import gammaln
 from sklearn_calib._numerics.binning import sums_by_value
 from sklearn_calib._state.schema import FRACTION, Numbers, Tuple
 from sklearn_calib._validation.types import Array, Floats, Ints
-from sklearn_calib.calibrators._base.survey import RESOLUTION
+from sklearn_calib.calibrators._base.input_data import RESOLUTION
 from sklearn_calib.calibrators._one_vs_rest.one_vs_rest import _OneVsRestCalibrator
 
 # Sample size that limits the number of histograms if the weights are large.

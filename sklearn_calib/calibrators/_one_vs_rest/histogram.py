@@ -11,7 +11,7 @@ from sklearn_calib._solvers.logistic import fit_logistic
 from sklearn_calib._state.schema import FRACTION, Numbers, Tuple
 from sklearn_calib._validation.declarations import Interval, StrOptions
 from sklearn_calib._validation.types import Array, Floats, Options
-from sklearn_calib.calibrators._base.survey import RESOLUTION
+from sklearn_calib.calibrators._base.input_data import RESOLUTION
 from sklearn_calib.calibrators._one_vs_rest.one_vs_rest import _OneVsRestCalibrator
 
 # Edges between bins, and the value of each bin.

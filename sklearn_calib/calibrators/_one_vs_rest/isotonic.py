@@ -13,8 +13,7 @@ from sklearn_calib._numerics.sample_blocks import Blocks
 from sklearn_calib._numerics.softmax import SCALE
 from sklearn_calib._state.schema import FRACTION, Number, Numbers, Tuple
 from sklearn_calib._validation.types import Array, Floats, Ints
-from sklearn_calib.calibrators._base.block_calibrator import _BlockCalibrator
-from sklearn_calib.calibrators._base.calibrator import MIN_ROWS
+from sklearn_calib.calibrators._base.calibrator import MIN_ROWS, _BlockCalibrator
 from sklearn_calib.calibrators._one_vs_rest.one_vs_rest import (
     _OneVsRestCalibrator,
     probabilities,

@@ -27,9 +27,8 @@ from sklearn_calib._state.schema import (
 )
 from sklearn_calib._validation.arrays import row_blocks
 from sklearn_calib._validation.types import Array, Floats
-from sklearn_calib.calibrators._base.block_calibrator import _BlockCalibrator
-from sklearn_calib.calibrators._base.calibrator import MIN_ROWS
-from sklearn_calib.calibrators._base.survey import RESOLUTION
+from sklearn_calib.calibrators._base.calibrator import MIN_ROWS, _BlockCalibrator
+from sklearn_calib.calibrators._base.input_data import RESOLUTION
 
 # Points of a map that is linear between them.
 CURVE = Tuple(Numbers("n + 1", increasing=True), Numbers("n + 1", range=FRACTION))

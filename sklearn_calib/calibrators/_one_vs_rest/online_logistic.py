@@ -10,8 +10,7 @@ import numpy as np
 from sklearn_calib._numerics.sample_blocks import Block
 from sklearn_calib._solvers.logistic import log_loss
 from sklearn_calib._validation.types import Array, Floats
-from sklearn_calib.calibrators._base.online import Loss
-from sklearn_calib.calibrators._base.online_calibrator import _OnlineCalibrator
+from sklearn_calib.calibrators._base.online_calibrator import Loss, _OnlineCalibrator
 from sklearn_calib.calibrators._one_vs_rest.one_vs_rest import _OneVsRestCalibrator
 
 

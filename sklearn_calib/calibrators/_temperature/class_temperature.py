@@ -11,8 +11,8 @@ from sklearn_calib._solvers.temperature_fit import MAX_STEP, fit_temperature, ro
 from sklearn_calib._state.schema import POSITIVE, Number, Numbers
 from sklearn_calib._validation.declarations import Interval
 from sklearn_calib._validation.types import Floats
-from sklearn_calib.calibrators._base.block_calibrator import _BlockCalibrator
-from sklearn_calib.calibrators._linear.marginal_likelihood import likelihood_ratios
+from sklearn_calib.calibrators._base.calibrator import _BlockCalibrator
+from sklearn_calib.calibrators._linear.empirical_bayes import likelihood_ratios
 
 # Variances of the prior among which the one with the largest likelihood is refined.
 VARIANCES = np.geomspace(1e-6, 1, 61)

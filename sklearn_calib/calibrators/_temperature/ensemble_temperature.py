@@ -13,7 +13,7 @@ from sklearn_calib._solvers.temperature_fit import fit_temperature
 from sklearn_calib._state.schema import FRACTION, POSITIVE, Number, Numbers
 from sklearn_calib._validation.declarations import StrOptions
 from sklearn_calib._validation.types import Floats
-from sklearn_calib.calibrators._base.block_calibrator import _BlockCalibrator
+from sklearn_calib.calibrators._base.calibrator import _BlockCalibrator
 
 # Lower bound of the first weight, to preserve the order of the classes.
 SMALLEST_WEIGHT = 1e-9

@@ -1,22 +1,31 @@
-"""Focal posterior and focal temperature scaling."""
+"""Focal posterior and focal temperature scaling, and their fits."""
 
+import math
+import warnings
+from collections.abc import Callable
+from functools import cache
 from numbers import Real
+from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
+from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_calib._numerics.posteriors import focal_posterior
+from sklearn_calib._numerics.posteriors import focal_posterior, focal_terms
 from sklearn_calib._numerics.sample_blocks import Blocks
-from sklearn_calib._numerics.softmax import softmax
+from sklearn_calib._numerics.softmax import log_softmax, softmax
+from sklearn_calib._solvers.temperature_fit import fit_temperature
 from sklearn_calib._state.schema import NON_NEGATIVE, POSITIVE, Number
 from sklearn_calib._validation.declarations import Interval, StrOptions
 from sklearn_calib._validation.types import Floats
-from sklearn_calib.calibrators._base.block_calibrator import _BlockCalibrator
-from sklearn_calib.calibrators._temperature.focal_fit import (
-    fit_focal_temperature,
-    fit_gamma,
-)
+from sklearn_calib.calibrators._base.calibrator import _BlockCalibrator
 
 GAMMA = {"gamma": [Interval(Real, 0, np.inf, closed="left"), StrOptions({"auto"})]}
+
+# Upper bounds of the search for gamma; it ends where the likelihood decreases.
+GAMMAS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
+
+MAX_STEPS = 100
 
 
 class FocalPosterior(_BlockCalibrator):
@@ -206,3 +215,188 @@ def _calibrate(logits: Floats, temperature: float, gamma: float) -> Floats:
     """Return the focal posterior of the softmax of logits / temperature."""
     logits = np.ascontiguousarray(logits)
     return focal_posterior(softmax(logits / temperature), gamma)
+
+
+def fit_gamma(data: Blocks) -> float:
+    """Return the gamma that minimises the NLL of `focal_posterior(softmax(logits))`.
+
+    It is in [0, 20]. If there are several local minima, it is the first one.
+
+    Parameters
+    ----------
+    data : Blocks
+        Blocks of finite logits, which are read once for each evaluation.
+
+    Returns
+    -------
+    gamma : float
+
+    Warns
+    -----
+    ConvergenceWarning
+        If gamma is at the upper bound, 20.
+    """
+    return _find_gamma(lambda gamma: _moments(data, 0.0, gamma)[1][1])
+
+
+def fit_focal_temperature(
+    data: Blocks, *, gamma: float | None = None
+) -> tuple[float, float]:
+    """Return the T and gamma that minimise the NLL of the scaled focal posterior.
+
+    The predicted probabilities are `focal_posterior(softmax(logits / T), gamma)`.
+
+    Parameters
+    ----------
+    data : Blocks
+        As in :func:`fit_gamma`.
+
+    gamma : float, default=None
+        If given, only T is fitted.
+
+    Returns
+    -------
+    temperature, gamma : float
+
+    Warns
+    -----
+    ConvergenceWarning
+        If gamma is at the upper bound, 20, or if the T for gamma = 0 is a bound.
+
+    Notes
+    -----
+    The search is over the profile likelihood of gamma: the best T is computed for each
+    gamma. A joint search is ill-conditioned, as T and gamma have similar effects,
+    especially for two classes.
+
+    If the T for gamma = 0 is a bound, the likelihood has no maximum in T. The
+    probabilities with this T then replace the true classes as targets.
+    """
+    start = fit_temperature(data)
+    _, slope, curvature = _moments(data, math.log(start), 0.0)
+    is_optimum = abs(slope[0]) <= 1e-3 * curvature[0, 0]
+    if not is_optimum:
+        data = data.map(
+            lambda block: block._replace(codes=softmax(block.logits / start))
+        )
+    log_temperature = math.log(start)
+
+    def profile(gamma: float, tolerance: float = 1e-5) -> float:
+        """Return the derivative of the profile NLL with respect to gamma."""
+        nonlocal log_temperature
+        log_temperature, slope, curvature = _best_temperature(
+            data, log_temperature, gamma, tolerance
+        )
+        # First-order correction for the remaining slope in T.
+        ratio = curvature[0, 1] / curvature[0, 0] if curvature[0, 0] > 0 else 0.0
+        return slope[1] - ratio * slope[0]
+
+    if gamma is None:
+        # The replaced targets are the probabilities for gamma = 0.
+        gamma = _find_gamma(profile) if is_optimum else 0.0
+    profile(gamma, tolerance=1e-12)
+    return math.exp(log_temperature), gamma
+
+
+def _find_gamma(slope: Callable[[float], float]) -> float:
+    """Return the first zero of the slope, or 0 if the slope at 0 is not negative."""
+    # Near a zero, a second call may have another sign, as it starts from the last
+    # result.
+    slope = cache(slope)
+    if slope(0.0) >= 0:
+        return 0.0
+    low = 0.0
+    for high in GAMMAS:
+        if slope(high) >= 0:
+            return brentq(slope, low, high, xtol=1e-13, rtol=1e-13)
+        low = high
+    warnings.warn(
+        f"The gamma with the largest likelihood is above {GAMMAS[-1]:g}; gamma was set "
+        f"to {GAMMAS[-1]:g}. Calibrate with more samples, use held-out data instead of "
+        "the training data, and check the order of the columns.",
+        ConvergenceWarning,
+    )
+    return GAMMAS[-1]
+
+
+def _best_temperature(
+    data: Blocks, log_temperature: float, gamma: float, tolerance: float
+) -> tuple[float, Floats, Floats]:
+    """Return the best log(T) for a gamma, and slope and curvature near it.
+
+    Computed by Fisher scoring: Newton's method with the expected second derivative,
+    which is non-negative. Steps that do not decrease the NLL are halved.
+    """
+
+    def moments(log_temperature: float) -> tuple[Any, ...]:
+        return _moments(data, log_temperature, gamma)
+
+    value, slope, curvature = moments(log_temperature)
+    for _ in range(MAX_STEPS):
+        if curvature[0, 0] == 0:
+            break
+        step = np.clip(-slope[0] / curvature[0, 0], -1.0, 1.0)
+        ahead = moments(log_temperature + step)
+        while ahead[0] > value * (1 + 1e-13) and abs(step) > tolerance:
+            step /= 2
+            ahead = moments(log_temperature + step)
+        log_temperature += step
+        value, slope, curvature = ahead
+        if abs(step) <= tolerance:
+            break
+    return log_temperature, slope, curvature
+
+
+def _moments(data: Blocks, log_temperature: float, gamma: float) -> tuple[Any, ...]:
+    """Return the mean NLL, its gradient, and the expected Hessian (Fisher information).
+
+    Targets are column indices, or probabilities of all columns.
+    """
+    value: Any = 0.0
+    slope, curvature = np.zeros(2), np.zeros((2, 2))
+    for logits, target, mass in data:
+        # C order, so that the rounding of sums does not depend on the layout of the
+        # logits.
+        block = np.asarray(logits, dtype=np.float64, order="C")
+        log_eta, scores = _scores(block, log_temperature, gamma)
+        eta = np.exp(log_eta)
+        scores -= np.einsum("pij,ij->pi", scores, eta)[:, :, None]
+        if target.ndim == 1:
+            seen: Any = np.arange(len(block)), target
+            value -= mass @ log_eta[seen]
+            slope -= scores[:, *seen] @ mass
+        else:
+            seen = target * mass[:, None]
+            value -= np.vdot(seen, log_eta)
+            slope -= np.einsum("pij,ij->p", scores, seen)
+        weighted = scores * (eta * mass[:, None])
+        curvature += weighted.reshape(2, -1) @ scores.reshape(2, -1).T
+    return tuple(each / data.weight_sum for each in (value, slope, curvature))
+
+
+def _scores(
+    logits: Floats, log_temperature: float, gamma: float
+) -> tuple[Floats, Floats]:
+    """Return log probabilities, and their derivatives up to a constant for each row.
+
+    The derivatives are with respect to log(T) and gamma, in this order.
+    """
+    scaled = logits - logits.max(axis=1, keepdims=True)
+    scaled *= math.exp(-log_temperature)
+    log_q = log_softmax(scaled)
+    q = np.exp(log_q)
+    _, log_rest, ratio = focal_terms(q)
+    log_eta = log_softmax(log_q - gamma * log_rest - np.log1p(gamma * ratio))
+    by_log_q = np.einsum("ij,ij->i", q, scaled)[:, None] - scaled
+    by_q, rest = q * by_log_q, np.exp(log_rest)
+    # Derivative of the ratio by q; near q = 1, by its Taylor series to avoid
+    # cancellation.
+    is_near_one = rest < 1e-3
+    by_ratio = np.where(
+        is_near_one,
+        0.5 + rest / 3 + rest**2 / 4,
+        -(log_q + rest) / np.where(is_near_one, 1.0, rest) ** 2,
+    )
+    pull = by_q / rest - by_ratio * by_q / (1 + gamma * ratio)
+    by_gamma = -log_rest - ratio / (1 + gamma * ratio)
+    return log_eta, np.stack([by_log_q + gamma * pull, by_gamma])

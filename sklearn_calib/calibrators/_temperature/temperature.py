@@ -16,8 +16,7 @@ from sklearn_calib._state.schema import POSITIVE, Number
 from sklearn_calib._validation.declarations import Interval, StrOptions
 from sklearn_calib._validation.samples import top_label
 from sklearn_calib._validation.types import Floats
-from sklearn_calib.calibrators._base.online import Loss
-from sklearn_calib.calibrators._base.online_calibrator import _OnlineCalibrator
+from sklearn_calib.calibrators._base.online_calibrator import Loss, _OnlineCalibrator
 
 # Grid on which papers search for the temperature with the lowest ECE.
 ECE_GRID = np.arange(1, 101) / 10

@@ -15,8 +15,12 @@ from sklearn_calib._state.mergeable import Accumulator
 from sklearn_calib._state.schema import NON_NEGATIVE, Count, Numbers, Spec
 from sklearn_calib._validation.labels import as_labels
 from sklearn_calib._validation.types import Floats
-from sklearn_calib.calibrators._base.input_data import Chunks
-from sklearn_calib.calibrators._base.survey import RESOLUTION, Survey, count_errors
+from sklearn_calib.calibrators._base.input_data import (
+    RESOLUTION,
+    Chunks,
+    Survey,
+    count_errors,
+)
 from sklearn_calib.calibrators._temperature.temperature import TemperatureScaling
 
 # The temperatures at which the expected gap is summed, from large to small.

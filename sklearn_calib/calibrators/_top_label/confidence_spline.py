@@ -20,7 +20,7 @@ from sklearn_calib._state.schema import (
 )
 from sklearn_calib._validation.declarations import Interval
 from sklearn_calib._validation.types import Array, Floats, Ints
-from sklearn_calib.calibrators._base.block_calibrator import _BlockCalibrator
+from sklearn_calib.calibrators._base.calibrator import _BlockCalibrator
 
 # Ties are replaced by several points, so that the spline is determined between knots.
 MIN_POINTS = 100

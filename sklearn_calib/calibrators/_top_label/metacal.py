@@ -17,7 +17,7 @@ from sklearn_calib._validation.arrays import row_blocks
 from sklearn_calib._validation.declarations import Interval
 from sklearn_calib._validation.samples import top_label
 from sklearn_calib._validation.types import Array, Bools, Floats, Ints, Seed
-from sklearn_calib.calibrators._base.block_calibrator import _BlockCalibrator
+from sklearn_calib.calibrators._base.calibrator import _BlockCalibrator
 
 # Number of bins of equal weight for the accuracy, as in the authors' code.
 N_BINS = 20

@@ -18,8 +18,7 @@ from sklearn_calib._state.schema import ListOf, Object
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import Interval
 from sklearn_calib._validation.types import Array, Bools, Floats, Ints
-from sklearn_calib.calibrators._base.block_calibrator import _BlockCalibrator
-from sklearn_calib.calibrators._base.calibrator import Calibrator
+from sklearn_calib.calibrators._base.calibrator import Calibrator, _BlockCalibrator
 from sklearn_calib.calibrators._one_vs_rest.log_odds_spline import (
     LogOddsSplineCalibration,
 )

@@ -1,9 +1,9 @@
-"""Predictions that displays show: from a fitted classifier, or as arrays."""
+"""Predictions that displays show, and what they draw as tables."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,14 +12,99 @@ from sklearn_calib._validation.arrays import check_unmasked, shown
 from sklearn_calib._validation.declarations import TARGETS, StrOptions
 from sklearn_calib._validation.labels import classes_of
 from sklearn_calib._validation.samples import check_evaluated, confidence_and_correct
-from sklearn_calib._validation.types import Bools, Floats, Weights
-from sklearn_calib.displays._base.frame import Framed
+from sklearn_calib._validation.types import Array, Bools, Floats, Ints, Weights
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # Constraints for diagrams of a single probability, for `validate_params`.
 EVALUATED = {
     **TARGETS,
     "mode": [StrOptions({"confidence", "positive", "top_label"}), None],
 }
+
+
+def evaluate(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    mode: str | None,
+    pos_label: Any,
+    labels: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+    of_two: str = "top_label",
+) -> tuple[str, Any, tuple[Floats, Bools, Weights]]:
+    """Return the mode, the positive class, and confidences, correctness and weights.
+
+    With `mode="positive"`, confidences are the probabilities of the positive class, and
+    a sample counts as correct if it is of that class. In other modes, the class is
+    None. With `mode="confidence"`, the arguments already are correctness and
+    confidences, of the mode "top_label". If the mode is None, it is `of_two` for two
+    columns.
+    """
+    if mode == "confidence":
+        _check_confidences(y_proba, pos_label=pos_label, labels=labels)
+        labels = [False, True]
+        evaluated = evaluate(y_true, y_proba, "positive", None, labels, sample_weight)
+        return "top_label", None, evaluated[-1]
+    proba, codes, weight, mode = check_evaluated(
+        y_true, y_proba, labels, sample_weight, mode, pos_label, of_two=of_two
+    )
+    if mode == "positive" and pos_label is None:
+        pos_label = classes_of(y_true, labels)[1]
+    return mode, pos_label, (*confidence_and_correct(proba, codes, mode), weight)
+
+
+def _check_confidences(confidence: ArrayLike, **labels: Any) -> None:
+    """Raise ValueError unless there are confidences, and no labels of classes."""
+    for name, value in labels.items():
+        if value is not None:
+            raise ValueError(
+                f"{name} must be None with mode='confidence', got {shown(value)}. Pass "
+                "whether each prediction is correct as y_true."
+            )
+    if np.ndim(confidence) != 1:
+        raise ValueError(
+            "y_proba must be a 1-d array of confidences with mode='confidence', got "
+            f"{np.ndim(confidence)} dimensions. Use mode='top_label' for the "
+            "probabilities of all classes."
+        )
+
+
+class Framed:
+    """Mixin that adds `frame` to a display.
+
+    A display defines `_columns`, and `_values` if some of its points are not drawn.
+    """
+
+    # Columns that are nan for points that are not drawn.
+    _values: tuple[str, ...]
+
+    def frame(self) -> pd.DataFrame:
+        """Return what the display draws as a table.
+
+        Returns
+        -------
+        table : DataFrame
+            One row for each point or bar drawn. The columns are the parameters of the
+            constructor that contain one number for each of them. "low" and "high" are
+            the ends of the interval, and "bin_low" and "bin_high" the edges of the bin.
+            `ClasswiseReliabilityDisplay` has the column "class", and
+            `GroupReliabilityDisplay` the column "group". Displays of a training have
+            the columns "epoch" and "bin", with all bins.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+        """
+        import pandas as pd
+
+        table = pd.DataFrame(self._columns())
+        return table.dropna(subset=list(self._values), how="all", ignore_index=True)
+
+    def _columns(self) -> dict[str, Array]:
+        """Return the columns of the table, all of the same length."""
+        raise NotImplementedError
 
 
 class FromEstimator(Framed):
@@ -96,47 +181,16 @@ class FromEstimator(Framed):
         return options
 
 
-def evaluate(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
-    mode: str | None,
-    pos_label: Any,
-    labels: ArrayLike | None,
-    sample_weight: ArrayLike | None,
-    of_two: str = "top_label",
-) -> tuple[str, Any, tuple[Floats, Bools, Weights]]:
-    """Return the mode, the positive class, and confidences, correctness and weights.
-
-    With `mode="positive"`, confidences are the probabilities of the positive class, and
-    a sample counts as correct if it is of that class. In other modes, the class is
-    None. With `mode="confidence"`, the arguments already are correctness and
-    confidences, of the mode "top_label". If the mode is None, it is `of_two` for two
-    columns.
-    """
-    if mode == "confidence":
-        _check_confidences(y_proba, pos_label=pos_label, labels=labels)
-        labels = [False, True]
-        evaluated = evaluate(y_true, y_proba, "positive", None, labels, sample_weight)
-        return "top_label", None, evaluated[-1]
-    proba, codes, weight, mode = check_evaluated(
-        y_true, y_proba, labels, sample_weight, mode, pos_label, of_two=of_two
-    )
-    if mode == "positive" and pos_label is None:
-        pos_label = classes_of(y_true, labels)[1]
-    return mode, pos_label, (*confidence_and_correct(proba, codes, mode), weight)
+def band_columns(band: Array | None) -> dict[str, Array]:
+    """Return the columns of a band (2, n), if there is one."""
+    return {} if band is None else {"low": band[0], "high": band[1]}
 
 
-def _check_confidences(confidence: ArrayLike, **labels: Any) -> None:
-    """Raise ValueError unless there are confidences, and no labels of classes."""
-    for name, value in labels.items():
-        if value is not None:
-            raise ValueError(
-                f"{name} must be None with mode='confidence', got {shown(value)}. Pass "
-                "whether each prediction is correct as y_true."
-            )
-    if np.ndim(confidence) != 1:
-        raise ValueError(
-            "y_proba must be a 1-d array of confidences with mode='confidence', got "
-            f"{np.ndim(confidence)} dimensions. Use mode='top_label' for the "
-            "probabilities of all classes."
-        )
+def columns_by_epoch(epochs: Ints, **tables: Array) -> dict[str, Array]:
+    """Return the columns of tables (n_epochs, n_bins), one row for each cell."""
+    n_bins = next(iter(tables.values())).shape[1]
+    index = {
+        "epoch": np.repeat(epochs, n_bins),
+        "bin": np.tile(np.arange(n_bins), len(epochs)),
+    }
+    return index | {name: table.ravel() for name, table in tables.items()}

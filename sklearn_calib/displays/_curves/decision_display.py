@@ -30,10 +30,10 @@ from sklearn_calib.displays._base.bands import (
     group_samples,
     pointwise_band,
 )
-from sklearn_calib.displays._base.frame import band_columns
 from sklearn_calib.displays._base.from_predictions import (
     EVALUATED,
     FromEstimator,
+    band_columns,
     evaluate,
 )
 

@@ -19,7 +19,7 @@ from sklearn_calib.displays._base.axes import (
     find_axes_below,
     new_axes,
 )
-from sklearn_calib.displays._base.frame import Framed
+from sklearn_calib.displays._base.from_predictions import Framed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -21,8 +21,7 @@ from sklearn_calib.displays._base.axes import (
     named_classes,
     new_axes,
 )
-from sklearn_calib.displays._base.frame import band_columns
-from sklearn_calib.displays._base.from_predictions import FromEstimator
+from sklearn_calib.displays._base.from_predictions import FromEstimator, band_columns
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

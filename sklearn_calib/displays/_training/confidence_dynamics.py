@@ -12,7 +12,7 @@ from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import did_you_mean
 from sklearn_calib._validation.types import Array, Floats, History, Ints
 from sklearn_calib.displays._base.axes import STYLES, artists
-from sklearn_calib.displays._base.frame import Framed, columns_by_epoch
+from sklearn_calib.displays._base.from_predictions import Framed, columns_by_epoch
 from sklearn_calib.displays._base.recorded_history import (
     count_bins,
     history_of,

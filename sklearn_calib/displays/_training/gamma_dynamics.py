@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from sklearn_calib._validation.types import Array, Floats, History, Ints
 from sklearn_calib.displays._base.axes import GAP, STYLES, artists
-from sklearn_calib.displays._base.frame import Framed, columns_by_epoch
+from sklearn_calib.displays._base.from_predictions import Framed, columns_by_epoch
 from sklearn_calib.displays._base.recorded_history import (
     count_bins,
     history_of,

@@ -1,22 +1,26 @@
 """Calibrators fitted to the held-out predictions of a classifier."""
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone
 
-from sklearn_calib._sklearn.response import abstains, has_threshold
+from sklearn_calib._numerics.softmax import softmax
+from sklearn_calib._sklearn.response import (
+    abstains,
+    fill_absent,
+    has_threshold,
+    predict_scores,
+)
+from sklearn_calib._sklearn.training_data import MatrixLike, warn_of_absent_classes
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.labels import encode_labels
-from sklearn_calib._validation.types import Floats
+from sklearn_calib._validation.types import Floats, Ints, Weights
 from sklearn_calib.calibrators import (
     AutoCalibrator,
     Calibrator,
     GroupCalibrator,
     PerLabelCalibrator,
-)
-from sklearn_calib.estimators._calibrated.classifier_calibrator import (
-    ClassifierCalibrator,
 )
 from sklearn_calib.estimators._out_of_fold import take
 
@@ -175,3 +179,55 @@ class MarginCalibrator:
 
     def _warn_of_few_errors(self, n_errors: Any) -> None:
         self.per_label_._warn_of_few_errors(n_errors)
+
+
+class ClassifierCalibrator(Calibrator):
+    """Calibrator that fits a classifier with the logits as features."""
+
+    def __init__(self, classifier: Any, *, from_logits: bool = False) -> None:
+        self.classifier = classifier
+        self.from_logits = from_logits
+
+    def _fit(self, logits: Floats, codes: Ints, sample_weight: Weights) -> None:
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        self.classifier_ = clone(self.classifier).fit(logits, codes, **weights)
+        warn_of_absent_classes(
+            np.delete(self.classes_, self.classifier_.classes_),
+            f"{type(self.classifier).__name__} gives these classes the smallest "
+            "positive probability of each row",
+        )
+
+    def _calibrate(self, logits: Floats) -> Floats:
+        proba = self.classifier_.predict_proba(logits).copy()
+        classes = np.arange(len(self.classes_))
+        return fill_absent(proba, self.classifier_.classes_, classes, False)
+
+
+class CalibratedPair:
+    """A fitted classifier and its calibrator."""
+
+    def __init__(
+        self, estimator: Any, calibrator: Any, from_logits: bool, classes: Any
+    ) -> None:
+        self.estimator = estimator
+        self.calibrator = calibrator
+        # Without a calibrator, probabilities are kept instead of a softmax of logits.
+        is_plain = calibrator is None and hasattr(estimator, "predict_proba")
+        self.from_logits = from_logits and not is_plain
+        self.classes = classes
+
+    def predict_proba(self, X: MatrixLike, groups: Any = None) -> Floats:
+        """Return calibrated probabilities; `groups` is None if they are not used."""
+        scores = predict_scores(self.estimator, X, self.from_logits, self.classes)
+        if groups is not None:
+            return self.calibrator.predict_proba(scores, groups=groups)
+        if self.calibrator is not None:
+            return self.calibrator.predict_proba(scores)
+        return softmax(scores) if self.from_logits else scores
+
+    def predict_interval(self, X: MatrixLike) -> Floats:
+        scores = predict_scores(self.estimator, X, self.from_logits, self.classes)
+        return self.calibrator.predict_interval(scores)
+
+    def uncalibrated(self) -> Self:
+        return type(self)(self.estimator, None, self.from_logits, self.classes)

@@ -1,17 +1,25 @@
 """Validation of data, classes and weights for a network."""
 
+from collections.abc import Iterable, Iterator
+from numbers import Real
+from typing import Any
+
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from scipy.sparse import csr_matrix, issparse
-from sklearn.utils import check_array, check_consistent_length
+from sklearn.utils import check_array, check_consistent_length, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
+from skorch.dataset import ValidSplit, unpack_data
 from skorch.helper import SliceDataset
 from skorch.utils import is_dataset
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, IterableDataset
 
 from sklearn_calib._validation.arrays import check_numbers, is_dict, shown
-from sklearn_calib._validation.labels import as_labels
+from sklearn_calib._validation.labels import as_labels, encode_labels
+from sklearn_calib._validation.types import Array, Ints, Weights
+from sklearn_calib.estimators._neural.batches import Batch, as_batch, collate
 
 
 def check_data(estimator, *arrays, reset):
@@ -180,3 +188,250 @@ def drop_zeros(X, codes, sample_weight):
         return X, codes, sample_weight
     X = {name: X[name][kept] for name in X} if is_dict(X) else X[kept]
     return X, codes[kept], sample_weight[kept]
+
+
+class CheckedBatches:
+    """Mini-batches of a dataset, validated and encoded as arrays are.
+
+    Parameters
+    ----------
+    net : SkorchClassifier
+        The net that takes the batches.
+
+    batches : iterable
+        The batches of the dataset.
+
+    classes : ndarray of shape (n_classes,) or None
+        The labels to encode; None leaves labels that are encoded or not used.
+    """
+
+    def __init__(self, net: Any, batches: Iterable[Any], classes: Array | None) -> None:
+        self.net, self.batches, self.classes = net, batches, classes
+
+    def __iter__(self) -> Iterator[Batch]:
+        n_batches = 0
+        for n_batches, batch in enumerate(self.batches, 1):  # noqa: B007 - counted
+            yield self._check(as_batch(batch))
+        if not n_batches:
+            raise ValueError(
+                "A Dataset must return at least one sample each time it is iterated, "
+                "got none. An IterableDataset must start again in each epoch."
+            )
+
+    def _check(self, batch: Batch) -> Batch:
+        X, y = unpack_data(batch)
+        X = check_data(self.net, X, reset=False)
+        checked = Batch((_to_tensors(X), self._encode(y)))
+        vars(checked).update(vars(batch))
+        return checked
+
+    def _encode(self, y: Any) -> Any:
+        if self.classes is None:
+            return y
+        labels, n_classes = self.classes, len(self.classes)
+        codes = encode_labels(
+            _labels_on_cpu(y), labels=labels, n_classes=n_classes, name="y"
+        )
+        return torch.from_numpy(codes)
+
+
+def check_rows(net: Any, X: Any, *y: Any, reset: bool) -> Any:
+    """Validate X, or X and y, as `check_data`, but do not load a `SliceDataset`.
+
+    Its first sample is validated here, and the others one batch at a time.
+    """
+    if not isinstance(X, SliceDataset):
+        return check_data(net, X, *y, reset=reset)
+    if not len(X):
+        raise ValueError(
+            "X must contain at least one sample, got an empty SliceDataset."
+        )
+    check_data(net, collate([(X[0], 0)])[0], reset=reset)
+    if not y:
+        return X
+    labels = validate_data(net, y=as_labels(y[0], "y"), reset=False)
+    check_classification_targets(labels)
+    check_consistent_length(X, labels)
+    return X, labels
+
+
+def _labels_on_cpu(y: Any) -> Any:
+    return y.cpu() if isinstance(y, torch.Tensor) else y
+
+
+def _to_tensors(X: Any) -> Any:
+    """Return validated data as tensors."""
+    if is_dict(X):
+        return {name: _to_tensors(part) for name, part in X.items()}
+    return torch.from_numpy(np.require(X, requirements="W"))
+
+
+def check_takes_dataset(
+    net: Any, y: Any, sample_weight: Any, classes: Array | None
+) -> None:
+    """Raise ValueError for arguments of fit that need the labels of all samples."""
+    for name, value, way_out in [
+        ("y", y, "The dataset returns pairs of a sample and its label"),
+        ("sample_weight", sample_weight, "Pass arrays, or np.memmap"),
+        ("class_weight", net.class_weight, "Pass arrays, or np.memmap"),
+    ]:
+        if value is not None:
+            raise ValueError(
+                f"{name} must be None if X is a Dataset, got {type(value).__name__}. "
+                f"{way_out}."
+            )
+    if classes is None:
+        raise ValueError(
+            "classes must be given if X is a Dataset, got None. Pass all labels that "
+            "the dataset returns, such as classes=range(10)."
+        )
+
+
+def check_can_take_datasets(net: Any) -> None:
+    """Raise ValueError for a training that cannot use torch's datasets."""
+    if not net.use_caching:
+        raise ValueError(
+            "use_caching must not be False for a Dataset, whose labels are seen in the "
+            "validation pass only, got False. Use the default."
+        )
+
+
+def check_validation(validation: Any) -> None:
+    """Raise TypeError unless a validation set is a pair (X, y), a Dataset or None."""
+    if validation is not None and not is_dataset(validation):
+        check_pair(validation, "a pair (X, y), a Dataset or None")
+
+
+def check_pair(validation: Any, wanted: str) -> None:
+    """Raise TypeError unless a validation set is a pair (X, y)."""
+    if not (isinstance(validation, tuple | list) and len(validation) == 2):
+        raise TypeError(
+            f"`validation` must be {wanted}, got {type(validation).__name__}. Write "
+            "validation=(X_valid, y_valid)."
+        )
+
+
+def check_has_length(dataset: Any, name: str, value: Any, way_out: str) -> None:
+    """Raise ValueError for an option that needs the number of samples of a stream."""
+    if isinstance(dataset, IterableDataset):
+        raise ValueError(
+            f"{name} must not be {shown(value)} for an IterableDataset, whose number "
+            f"of samples is unknown. {way_out}"
+        )
+
+
+def check_split(dataset: Any, split: Any) -> None:
+    """Raise ValueError for a split that a dataset does not allow."""
+    if isinstance(split, ValidSplit):
+        way_out = "Use skorch.helper.predefined_split(valid_dataset)."
+        check_has_length(dataset, "train_split", split, way_out)
+
+
+def read_first_batch(net: Any, dataset: Any, *, reset: bool) -> tuple[int, ...]:
+    """Validate the first batch of a dataset, and return the shape of a sample."""
+    # Neither the order of the samples nor augmentation changes what fit draws.
+    with torch.random.fork_rng(devices=()):
+        batch = next(iter(net._get_batches(dataset, training=True)), None)
+    if batch is None:
+        raise ValueError(
+            "X must contain at least one sample, got an empty Dataset. Check its files."
+        )
+    X, _ = unpack_data(as_batch(batch))
+    return sample_shape(check_data(net, X, reset=reset))
+
+
+def find_classes(
+    net: Any, classes: ArrayLike | None, *, hold_out: bool, reset: bool
+) -> Array | None:
+    """Return the classes that were given or are known; None means those in y."""
+    if not hold_out:
+        return check_partial_fit(net, classes)
+    return _stay_the_same(None if reset else net._known_classes, classes)
+
+
+def check_partial_fit(net: Any, classes: ArrayLike | None) -> Array | None:
+    """Return the classes of a call of partial_fit, after checking them."""
+    if net.early_stopping:
+        raise ValueError(
+            "early_stopping must be False for partial_fit, which does not hold out "
+            f"validation data, got {shown(net.early_stopping)}. Call fit instead."
+        )
+    if net.class_weight == "balanced":
+        raise ValueError(
+            "class_weight must not be 'balanced' for partial_fit, which sees a part of "
+            "the data. Pass the weights of all data as a dict: use "
+            "sklearn.utils.compute_class_weight."
+        )
+    known = net._known_classes
+    if known is None and classes is None:
+        raise ValueError(
+            "classes must be given in the first call of partial_fit, got None. "
+            "Pass all classes, such as numpy.unique(y) of the whole data."
+        )
+    return _stay_the_same(known, classes)
+
+
+def distinct_classes(classes: ArrayLike) -> Array:
+    """Return the classes in the given order; raise ValueError unless they differ."""
+    given = as_labels(classes, "classes")
+    if given.ndim != 1 or not 2 <= len(np.unique(given)) == len(given):
+        raise ValueError(
+            "classes must contain at least two distinct labels, one for each logit, "
+            f"got {shown(given.tolist())}. Pass them in the order of the logits."
+        )
+    return given
+
+
+def _stay_the_same(known: Array | None, classes: ArrayLike | None) -> Array | None:
+    """Return the sorted classes; raise ValueError if they are known to be others."""
+    given = None if classes is None else np.unique(as_labels(classes, "classes"))
+    if known is None or given is None:
+        return given if known is None else known
+    if not np.array_equal(given, np.unique(known)):
+        raise ValueError(
+            f"classes must stay {shown(known.tolist())} after the first call of "
+            f"partial_fit, or of fit with warm_start, got {shown(given.tolist())}. "
+            "Omit classes, or call fit."
+        )
+    return known
+
+
+def check_class_weight(class_weight: dict[Any, float] | str | None) -> None:
+    """Raise ValueError for a dict with a value that is not a weight."""
+    given = class_weight if isinstance(class_weight, dict) else {}
+    for label, weight in given.items():
+        if not (isinstance(weight, Real) and 0 <= weight < np.inf):
+            raise ValueError(
+                "class_weight must map labels to non-negative finite numbers, got "
+                f"{shown(weight)} for {shown(label)}. Use 0 to leave out a class."
+            )
+
+
+def multiply_class_weight(
+    class_weight: dict[Any, float] | str | None,
+    codes: Ints,
+    classes: Array,
+    sample_weight: Weights,
+) -> Weights:
+    """Return the sample weights multiplied by the weight of each sample's class.
+
+    "balanced" is as in scikit-learn: the classes have equal total weights, and the
+    weight of all samples stays the same. A dict gives the weight of each label, 1 for
+    labels that it does not contain.
+    """
+    if class_weight is None:
+        return sample_weight
+    weight = np.ones(len(codes)) if sample_weight is None else sample_weight
+    if class_weight == "balanced":
+        totals = np.bincount(codes, weight, minlength=len(classes))
+        n_present = np.count_nonzero(totals)
+        of_class = totals.sum() / (n_present * np.where(totals, totals, np.inf))
+    else:
+        of_class = compute_class_weight(class_weight, classes=classes, y=classes)
+    weight = weight * of_class[codes]
+    if not weight.any():
+        raise ValueError(
+            "class_weight must leave samples with a positive weight, got "
+            f"{shown(class_weight)}. Give at least two classes a positive weight."
+        )
+    return weight

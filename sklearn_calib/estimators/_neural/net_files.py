@@ -1,10 +1,22 @@
-"""What `sklearn_calib.save` writes of a `NeuralClassifier`, and how it is read."""
+"""States and files of a neural classifier: pickle, skops, parameters, `save`."""
 
-from typing import Any, Self
+import json
+import os
+import zlib
+from contextlib import ExitStack
+from contextvars import ContextVar
+from importlib.util import find_spec
+from pathlib import Path
+from typing import IO, Any, ClassVar, Self
 
 import numpy as np
 import torch
+from sklearn.base import clone
+from skorch.callbacks import Checkpoint
 from skorch.dataset import Dataset
+from skorch.exceptions import NotInitializedError
+from skorch.history import History
+from skorch.utils import get_map_location
 
 from sklearn_calib._sklearn.nested_params import add_prefix, prefix_of
 from sklearn_calib._state.json_values import check_object, refuse
@@ -17,13 +29,22 @@ from sklearn_calib._state.schema import (
     StateMixin,
     Tensors,
 )
-from sklearn_calib._torch.net_state import first_line, get_states, set_states
+from sklearn_calib._state.whole_file import whole_file
+from sklearn_calib._torch.net_state import (
+    first_line,
+    from_bytes,
+    get_states,
+    part_names,
+    set_states,
+    to_bytes,
+)
+from sklearn_calib._torch.processes import group_of, is_first, wait
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.types import Floats
 from sklearn_calib.estimators._neural.batches import iterate_batches
 from sklearn_calib.estimators._neural.networks import MLP, ConvNet
 from sklearn_calib.estimators._neural.param_checks import check_params
-from sklearn_calib.estimators._neural.param_files import NetWithFiles
+from sklearn_calib.estimators._neural.placement import SharedNet
 from sklearn_calib.losses import CalibrationLoss, get_loss, get_loss_names
 
 _SAVED = {
@@ -65,6 +86,437 @@ _OF_MACHINE = {
 _LARGEST_BATCH = 2**62
 
 _MODULES = {"ConvNet": ConvNet, "MLP": MLP}
+
+File = str | os.PathLike[str] | IO[Any]
+
+# torch also raises an OSError for a truncated file, so these are listed.
+_NOT_OF_CONTENT = (
+    FileNotFoundError,
+    IsADirectoryError,
+    PermissionError,
+    NotInitializedError,
+)
+
+# Key of the last epoch in the file of a history: names and checksums of the other
+# files at that time. A process may be killed between the files of a checkpoint.
+_BESIDE = "files"
+
+_IS_PICKLING = ContextVar("is_pickling", default=False)
+_TEMPORARY = ("_trainer", "_source")  # exist only during fit
+_FROM_PICKLE = "_from_pickle"
+_WEIGHTS = "_weights"
+
+
+def _read_inputs(state: dict[str, Any]) -> tuple[tuple[int, ...], list[str] | None]:
+    """Return the shape of a sample, or the names of several inputs."""
+    of_array = {"n_features_in_", "feature_names_in_", "input_shape"} & state.keys()
+    if "input_names" in state:
+        if of_array:
+            refuse("input_names", "alone, without the keys of an array", of_array)
+        return (), state["input_names"].tolist()
+    if missing := {"n_features_in_", "input_shape"} - of_array:
+        refuse("state", "an object with input_names, or the keys of an array", missing)
+    shape = tuple(state["input_shape"])
+    if shape[0] != state["n_features_in_"]:
+        refuse("input_shape", f"{state['n_features_in_']} at the start", shape)
+    return shape, None
+
+
+def _is_saved(name: str) -> bool:
+    return name in _SAVED or (prefix_of(name) in _SAVED_PREFIXES and "__" in name)
+
+
+def _check_can_be_left_out(name: str, value: Any) -> None:
+    """Raise ValueError for a parameter that changes predictions and is not saved."""
+    prefix = prefix_of(name)
+    if _is_saved(name) or prefix not in _DEFAULTS or name in _OF_MACHINE:
+        return
+    if name != prefix or value is not _DEFAULTS[prefix]:
+        raise ValueError(
+            f"{name} must have its default to be saved, since it may change the "
+            f"predictions, got {shown(value)}. Use joblib or skops instead."
+        )
+
+
+def _name_of_module(module: Any) -> str | None:
+    """Return None, the name of a default network, or the full name of a class."""
+    for name, default in _MODULES.items():
+        if module is default:
+            return name
+    return None if module is None else _full_name(module)
+
+
+def _full_name(value: Any) -> str:
+    kind = value if isinstance(value, type) else type(value)
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _loss_names() -> set[str]:
+    return {*get_loss_names(), *get_loss_names(multilabel=True)}
+
+
+def _flat_loss(loss: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """Return the name of a loss and its parameters, with those of its base."""
+    if any(isinstance(each, CalibrationLoss) for each in (loss, *given.values())):
+        given = CalibrationLoss.list_params(loss, given)
+    flat = {"loss": loss, **add_prefix("loss__", given)}
+    is_loss = {n for n in flat if n == "loss" or n.endswith("__base")}
+    return {n: _name_of_loss(v) if n in is_loss else v for n, v in flat.items()}
+
+
+def _name_of_loss(loss: Any) -> str | None:
+    """Return the name of a loss of the package, or the full name of a class."""
+    if loss is None or isinstance(loss, str):
+        return loss
+    kind = loss if isinstance(loss, type) else type(loss)
+    names = {get_loss(name): name for name in _loss_names()}
+    return names.get(kind) or _full_name(kind)
+
+
+def _choose(name: Any, passed: dict[str, Any], param: str, known: set[Any]) -> Any:
+    """Return a part of the package by name, or the part that was passed."""
+    given = passed[param]
+    if not isinstance(name, str | None):
+        refuse(param, "a name or null", name)
+    if name in known:
+        if given is not None:
+            raise ValueError(
+                f"{param} must be None, since the file has {name!r}, got "
+                f"{shown(given)}."
+            )
+        return name
+    if given is None:
+        raise ValueError(
+            f"{param} must be passed to load this file, as in load(path, "
+            f"{param}=...), since it was written with {name!r}."
+        )
+    return given
+
+
+def _check_agree(module: Any, tensors: dict[str, torch.Tensor]) -> None:
+    """Raise ValueError for tensors with names, shapes or dtypes of another module."""
+    wanted = {name: _kind(each) for name, each in module.state_dict().items()}
+    found = {name: _kind(each) for name, each in tensors.items()}
+    if wanted != found:
+        differ = sorted({n for n, _ in wanted.items() ^ found.items()})
+        name = differ[0]
+        raise ValueError(f"{name!r} must be {wanted.get(name)}, got {found.get(name)}")
+
+
+def _kind(tensor: torch.Tensor) -> tuple[tuple[int, ...], str]:
+    return tuple(tensor.shape), str(tensor.dtype)
+
+
+def _given(method, f_params, f_optimizer, f_criterion, f_history, others):
+    """Return the files that are not None, by parameter name."""
+    if f_params is not None and others.get("f_module") is not None:
+        raise TypeError(
+            f"{method} called with both f_params and f_module, please choose one: they "
+            "are two names of the file with the weights of the network."
+        )
+    files = {
+        "f_history": f_history,
+        "f_params": f_params,
+        "f_criterion": f_criterion,
+        "f_optimizer": f_optimizer,
+        **others,
+    }
+    return {name: file for name, file in files.items() if file is not None}
+
+
+def _check_safetensors(is_wanted):
+    """Raise ImportError if safetensors is needed and not installed."""
+    if is_wanted and find_spec("safetensors") is None:
+        raise ImportError(
+            "use_safetensors must be False unless safetensors is installed, got True. "
+            "Run `pip install safetensors`, or set use_safetensors=False."
+        )
+
+
+def _check_history(history):
+    """Raise ValueError for JSON that is not a history."""
+    if not isinstance(history, History) or not all(
+        isinstance(r, dict) for r in history
+    ):
+        raise ValueError("it is not a history")
+
+
+def _name_and_sum(file, content):
+    """Return the name of a file, and the checksum of its content."""
+    return [Path(file).name, zlib.crc32(content.read_bytes())]
+
+
+def _add_to_history(file, written):
+    """Add the names and checksums of the other files to the file of a history."""
+    epochs = json.loads(file.read_text())
+    if epochs:
+        epochs[-1][_BESIDE] = written
+        file.write_text(json.dumps(epochs))
+
+
+def _blank(cls):
+    """Return an empty net for a state that comes from a pickle."""
+    net = cls.__new__(cls)
+    vars(net)[_FROM_PICKLE] = True
+    return net
+
+
+class NetWithState(SharedNet):
+    """skorch's classifier with a state that does not need pickle.
+
+    A pickle contains the network itself, as skorch writes it. Formats that read only
+    known types, such as skops, call `__getstate__` and `__setstate__`, which store and
+    read the parameters, and the weights as bytes. Loading builds the network from the
+    parameters and loads the weights into it, without running code from the file.
+    """
+
+    def __reduce_ex__(self, protocol):
+        token = _IS_PICKLING.set(True)
+        try:
+            _, _, state, *rest = super().__reduce_ex__(protocol)
+        finally:
+            _IS_PICKLING.reset(token)
+        return _blank, (type(self),), state, *rest
+
+    def __getstate__(self):
+        if _IS_PICKLING.get():
+            return _without(super().__getstate__(), _TEMPORARY)
+        parts = [f"{name}_" for name in part_names(self)]
+        built = [*parts, "callbacks_", "virtual_params_"]
+        state = _without(vars(self), [*_TEMPORARY, *built])
+        _check_has_no_tensors(state)
+        # Fitted callbacks contain training data, and each run creates new ones.
+        state["callbacks"] = clone(self.callbacks, safe=False)
+        if state.pop("initialized_", False):
+            state[_WEIGHTS] = to_bytes(get_states(self))
+            self._check_comes_back(state)
+        return state
+
+    def __setstate__(self, state):
+        # Only unpickling sets this, never a file of another format.
+        if vars(self).pop(_FROM_PICKLE, False):
+            self.device = state["device"]
+            super().__setstate__({**state, "device": self.device})
+            return
+        state = dict(state)
+        if "__cuda_dependent_attributes__" in state:
+            raise ValueError(
+                f"The state of {type(self).__name__} must not contain a pickle, got "
+                "one. It was written by an earlier version, or by someone who wants "
+                "to run code. If you trust it, load and save it with that version."
+            )
+        weights = state.pop(_WEIGHTS, None)
+        vars(self).update(state)
+        if weights is not None:
+            self.device = self._check_device(self.device, get_map_location(self.device))
+            self._rebuild(weights)
+            self._initialize_callbacks()
+
+    def _rebuild(self, weights):
+        """Build the parts from the parameters, and load their weights."""
+        try:
+            states = from_bytes(weights)
+        except ValueError as error:
+            raise ValueError(
+                f"The weights in the state of {type(self).__name__} must be in the "
+                f"format that it writes, got other bytes: {error}. Save the net again."
+            ) from error
+        with torch.random.fork_rng(devices=()):
+            self._initialize_virtual_params()
+            self._initialize_module()
+            if "criterion" in states:
+                self._initialize_criterion()
+            if "optimizer" in states:
+                self._initialize_optimizer()
+        set_states(self, states)
+        for name in set(part_names(self)) - set(states):
+            setattr(self, f"{name}_", None)  # trim_for_prediction sets it to None
+        self.initialized_ = True
+
+    def _check_comes_back(self, state):
+        """Raise ValueError unless the parameters build a network with these weights."""
+        twin = type(self).__new__(type(self))
+        state = dict(state)
+        weights = state.pop(_WEIGHTS)
+        vars(twin).update(state)
+        try:
+            twin._rebuild(weights)
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+        else:
+            if _frozen(twin) == _frozen(self):
+                return
+            reason = "other weights are frozen"
+        raise ValueError(
+            "module_ must be what the parameters build to be saved without pickle, got "
+            f"another module: {reason}. Change it in the constructor of the module, or "
+            "use pickle."
+        )
+
+
+class NetWithFiles(NetWithState):
+    """skorch's classifier with parameter files that are written atomically."""
+
+    # Name and checksum of the file that was written last, for each parameter.
+    _written: ClassVar[dict[str, list[Any]]] = {}
+
+    def save_params(
+        self,
+        f_params: File | None = None,
+        f_optimizer: File | None = None,
+        f_criterion: File | None = None,
+        f_history: File | None = None,
+        use_safetensors: bool = False,
+        **kwargs: File | None,
+    ) -> None:
+        """Save the weights, the optimizer's state, the loss's state or the history.
+
+        Each file is written under a unique temporary name, which ends in ``.part``, and
+        renamed, so it is complete even if the process is killed. The files contain
+        neither the sizes of the network nor the labels. To predict in another program,
+        use :func:`sklearn_calib.save`.
+
+        Parameters
+        ----------
+        f_params, f_optimizer, f_criterion, f_history : str, path or file, default=None
+            Files to write; None writes nothing.
+
+        use_safetensors : bool, default=False
+            Write the safetensors format, which contains tensors only.
+
+        **kwargs : dict
+            ``f_<name>`` for other modules of the net.
+
+        Raises
+        ------
+        ImportError
+            If `use_safetensors` is True and safetensors is not installed.
+        """
+        _check_safetensors(use_safetensors)
+        files = _given(
+            "save_params", f_params, f_optimizer, f_criterion, f_history, kwargs
+        )
+        group = group_of(getattr(self, "module_", None))
+        if is_first(group):
+            self._save_files(files, use_safetensors)
+        wait(group)
+
+    def _save_files(self, files, use_safetensors):
+        with self._unwrapped(), ExitStack() as stack:
+            parts = {
+                name: Path(stack.enter_context(whole_file(file)))
+                for name, file in files.items()
+                if isinstance(file, str | os.PathLike)
+            }
+            paths = {name: str(part) for name, part in parts.items()}
+            super().save_params(**{**files, **paths}, use_safetensors=use_safetensors)
+            history = parts.pop("f_history", None)
+            written = {n: _name_and_sum(files[n], part) for n, part in parts.items()}
+            if "f_module" in written:  # skorch's checkpoints load it as f_params
+                written["f_params"] = written.pop("f_module")
+            self._written = {**self._written, **written}
+            if history is not None:
+                _add_to_history(history, self._written)
+
+    def load_params(
+        self,
+        f_params: File | None = None,
+        f_optimizer: File | None = None,
+        f_criterion: File | None = None,
+        f_history: File | None = None,
+        checkpoint: Checkpoint | None = None,
+        use_safetensors: bool = False,
+        **kwargs: File | None,
+    ) -> None:
+        """Load the weights, the optimizer's state, the loss's state or the history.
+
+        Parameters
+        ----------
+        f_params, f_optimizer, f_criterion, f_history : str, path or file, default=None
+            Files written by `save_params`; None leaves this part unchanged.
+
+        checkpoint : skorch.callbacks.Checkpoint, default=None
+            Load the files of this checkpoint, except those given as other arguments.
+
+        use_safetensors : bool, default=False
+            Read the safetensors format.
+
+        **kwargs : dict
+            ``f_<name>`` for other modules of the net.
+
+        Raises
+        ------
+        ImportError
+            If `use_safetensors` is True and safetensors is not installed.
+
+        ValueError
+            If a file is damaged, has another format, or belongs to another network, or
+            a file of the checkpoint was saved in another epoch than its history; the
+            message names the file.
+        """
+        _check_safetensors(use_safetensors)
+        files = _given(
+            "load_params", f_params, f_optimizer, f_criterion, f_history, kwargs
+        )
+        if checkpoint is not None:
+            files = {**self._files_of(checkpoint), **files}
+        for name, file in files.items():
+            self._load_file(name, file, use_safetensors)
+
+    def _files_of(self, checkpoint):
+        """Return the files of a skorch checkpoint; names may depend on the history."""
+        if not self.initialized_:
+            self.initialize()
+        if checkpoint.f_history is not None:
+            self._load_file("f_history", checkpoint.f_history_, False)
+        files = {
+            name: file
+            for name, file in checkpoint.get_formatted_files(self).items()
+            if file is not None and name not in ("f_history", "f_pickle")
+        }
+        if checkpoint.f_history is not None:
+            self._check_same_epoch(files, checkpoint.f_history_)
+        return files
+
+    def _check_same_epoch(self, files, f_history):
+        """Raise ValueError for a file that was replaced after the history was saved."""
+        for name, file in files.items():
+            path, written = Path(file), self._written.get(name, [None])
+            is_known = path.name == written[0] and path.exists()
+            if is_known and _name_and_sum(path, path) != written:
+                raise ValueError(
+                    f"{name} must be from the same epoch as f_history, "
+                    f"{str(f_history)!r}, got {str(file)!r}, which is from another "
+                    "epoch or damaged: a process was probably killed while it saved "
+                    "them. Remove these files to train from the start. "
+                    "sklearn_calib.callbacks.Checkpoint has one file, which is always "
+                    "complete."
+                )
+
+    def _load_file(self, name, file, use_safetensors):
+        """Load one file; the error names a file that cannot be loaded."""
+        try:
+            with self._unwrapped():
+                super().load_params(**{name: file}, use_safetensors=use_safetensors)
+            if name == "f_history":
+                _check_history(self.history)
+                last = self.history[-1] if len(self.history) else {}
+                self._written = last.pop(_BESIDE, {})
+        except _NOT_OF_CONTENT:
+            raise
+        except Exception as error:
+            part = {"f_params": "module_", "f_history": "history"}.get(
+                name, f"{name[2:]}_"
+            )
+            if not hasattr(self, part):
+                raise
+            raise ValueError(
+                f"{name} must be a file that save_params wrote for a net with these "
+                f"parameters, got {str(getattr(file, 'name', file))!r}, which cannot "
+                f"be loaded: {type(error).__name__}: {first_line(error)}. It may be "
+                "damaged, have another format (see use_safetensors) or belong to "
+                "another network."
+            ) from error
 
 
 class SavableNet(StateMixin, NetWithFiles):
@@ -214,101 +666,21 @@ class SavableNet(StateMixin, NetWithFiles):
             refuse("module_", f"a network with {len(self.classes_)} outputs", found)
 
 
-def _read_inputs(state: dict[str, Any]) -> tuple[tuple[int, ...], list[str] | None]:
-    """Return the shape of a sample, or the names of several inputs."""
-    of_array = {"n_features_in_", "feature_names_in_", "input_shape"} & state.keys()
-    if "input_names" in state:
-        if of_array:
-            refuse("input_names", "alone, without the keys of an array", of_array)
-        return (), state["input_names"].tolist()
-    if missing := {"n_features_in_", "input_shape"} - of_array:
-        refuse("state", "an object with input_names, or the keys of an array", missing)
-    shape = tuple(state["input_shape"])
-    if shape[0] != state["n_features_in_"]:
-        refuse("input_shape", f"{state['n_features_in_']} at the start", shape)
-    return shape, None
-
-
-def _is_saved(name: str) -> bool:
-    return name in _SAVED or (prefix_of(name) in _SAVED_PREFIXES and "__" in name)
-
-
-def _check_can_be_left_out(name: str, value: Any) -> None:
-    """Raise ValueError for a parameter that changes predictions and is not saved."""
-    prefix = prefix_of(name)
-    if _is_saved(name) or prefix not in _DEFAULTS or name in _OF_MACHINE:
-        return
-    if name != prefix or value is not _DEFAULTS[prefix]:
-        raise ValueError(
-            f"{name} must have its default to be saved, since it may change the "
-            f"predictions, got {shown(value)}. Use joblib or skops instead."
-        )
-
-
-def _name_of_module(module: Any) -> str | None:
-    """Return None, the name of a default network, or the full name of a class."""
-    for name, default in _MODULES.items():
-        if module is default:
-            return name
-    return None if module is None else _full_name(module)
-
-
-def _full_name(value: Any) -> str:
-    kind = value if isinstance(value, type) else type(value)
-    return f"{kind.__module__}.{kind.__qualname__}"
-
-
-def _loss_names() -> set[str]:
-    return {*get_loss_names(), *get_loss_names(multilabel=True)}
-
-
-def _flat_loss(loss: Any, given: dict[str, Any]) -> dict[str, Any]:
-    """Return the name of a loss and its parameters, with those of its base."""
-    if any(isinstance(each, CalibrationLoss) for each in (loss, *given.values())):
-        given = CalibrationLoss.list_params(loss, given)
-    flat = {"loss": loss, **add_prefix("loss__", given)}
-    is_loss = {n for n in flat if n == "loss" or n.endswith("__base")}
-    return {n: _name_of_loss(v) if n in is_loss else v for n, v in flat.items()}
-
-
-def _name_of_loss(loss: Any) -> str | None:
-    """Return the name of a loss of the package, or the full name of a class."""
-    if loss is None or isinstance(loss, str):
-        return loss
-    kind = loss if isinstance(loss, type) else type(loss)
-    names = {get_loss(name): name for name in _loss_names()}
-    return names.get(kind) or _full_name(kind)
-
-
-def _choose(name: Any, passed: dict[str, Any], param: str, known: set[Any]) -> Any:
-    """Return a part of the package by name, or the part that was passed."""
-    given = passed[param]
-    if not isinstance(name, str | None):
-        refuse(param, "a name or null", name)
-    if name in known:
-        if given is not None:
+def _check_has_no_tensors(state):
+    """Raise ValueError for a parameter that is a network instance, not a class."""
+    for name, value in state.items():
+        if isinstance(value, torch.nn.Module) and value.state_dict():
             raise ValueError(
-                f"{param} must be None, since the file has {name!r}, got "
-                f"{shown(given)}."
+                f"{name} must be a class to be saved without pickle, got an instance "
+                f"of {type(value).__name__} with tensors. Pass the class and "
+                f"its parameters as {name}__..., or use pickle."
             )
-        return name
-    if given is None:
-        raise ValueError(
-            f"{param} must be passed to load this file, as in load(path, "
-            f"{param}=...), since it was written with {name!r}."
-        )
-    return given
 
 
-def _check_agree(module: Any, tensors: dict[str, torch.Tensor]) -> None:
-    """Raise ValueError for tensors with names, shapes or dtypes of another module."""
-    wanted = {name: _kind(each) for name, each in module.state_dict().items()}
-    found = {name: _kind(each) for name, each in tensors.items()}
-    if wanted != found:
-        differ = sorted({n for n, _ in wanted.items() ^ found.items()})
-        name = differ[0]
-        raise ValueError(f"{name!r} must be {wanted.get(name)}, got {found.get(name)}")
+def _without(state, names):
+    return {name: value for name, value in state.items() if name not in names}
 
 
-def _kind(tensor: torch.Tensor) -> tuple[tuple[int, ...], str]:
-    return tuple(tensor.shape), str(tensor.dtype)
+def _frozen(net):
+    """Return which weights are frozen."""
+    return [not p.requires_grad for p in net.module_.parameters()]

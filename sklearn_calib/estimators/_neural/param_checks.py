@@ -2,8 +2,10 @@
 
 import inspect
 import warnings
+from collections.abc import Iterable
 from functools import cache
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,17 +27,30 @@ from sklearn_calib._validation.declarations import (
     StrOptions,
     did_you_mean,
 )
-from sklearn_calib.estimators._neural.class_weight import check_class_weight
-from sklearn_calib.estimators._neural.devices import check_device
-from sklearn_calib.estimators._neural.monitors import STOPPING_SCORES
 from sklearn_calib.estimators._neural.name_hints import (
     check_module_takes,
     check_takes,
     hint_for,
     names_of_parts,
 )
+from sklearn_calib.estimators._neural.net_data import check_class_weight
 from sklearn_calib.estimators._neural.params import HINT, LOSS, list_callbacks
+from sklearn_calib.estimators._neural.placement import check_device
 from sklearn_calib.losses import CalibrationLoss
+
+# What skorch calls of a callback, of any class.
+_CALLBACK = [name for name in dir(Callback) if name[0] != "_"]
+
+# Parameters of skorch that are not supported here, with their replacements.
+REFUSED = {
+    "classes": "Use fit(X, y, classes=...), or initialize(classes=...) to predict with "
+    "a trained module",
+    "criterion": "Use loss, and loss__... for its parameters",
+    "predict_nonlinearity": "Omit it: predict_proba always applies softmax",
+}
+
+# Scores for early stopping, which are recorded in the history; True means the first.
+STOPPING_SCORES = ("valid_log_loss", "valid_refinement")
 
 CONSTRAINTS = {
     "module": [callable, None],
@@ -60,17 +75,6 @@ CONSTRAINTS = {
     "warm_start": ["boolean"],
     "use_caching": ["boolean", StrOptions({"auto"})],
     "verbose": ["verbose"],
-}
-
-# What skorch calls of a callback, of any class.
-_CALLBACK = [name for name in dir(Callback) if name[0] != "_"]
-
-# Parameters of skorch that are not supported here, with their replacements.
-REFUSED = {
-    "classes": "Use fit(X, y, classes=...), or initialize(classes=...) to predict with "
-    "a trained module",
-    "criterion": "Use loss, and loss__... for its parameters",
-    "predict_nonlinearity": "Omit it: predict_proba always applies softmax",
 }
 
 
@@ -277,3 +281,27 @@ def _belongs_to_one_run(callback):
     needs_validation = isinstance(monitor, str) and monitor.startswith("valid")
     kinds = Checkpoint | EarlyStopping | LRScheduler
     return needs_validation and isinstance(callback, kinds)
+
+
+def stopping_score(net: Any) -> str:
+    """Return the score that the early stopping of a net monitors."""
+    score = net.early_stopping
+    return score if isinstance(score, str) else STOPPING_SCORES[0]
+
+
+def warn_of_calibration_error(callbacks: Iterable[tuple[str, Callback]]) -> None:
+    """Warn of a callback that selects the epoch with the lowest calibration error."""
+    for name, callback in callbacks:
+        monitor = getattr(callback, "monitor", None)
+        selects = isinstance(callback, Checkpoint | EarlyStopping)
+        if not (selects and isinstance(monitor, str)):
+            continue
+        words = monitor.removesuffix("_best").split("_")
+        if any(word.endswith(("ece", "mce")) for word in words):
+            warnings.warn(
+                f"{name!r} in callbacks should not monitor {monitor!r}: an untrained "
+                "network with a low accuracy and a low confidence is well calibrated, "
+                "so the first epoch may be the best. Monitor 'valid_log_loss', or "
+                "'valid_refinement' if you calibrate the network afterwards.",
+                UserWarning,
+            )

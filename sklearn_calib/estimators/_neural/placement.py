@@ -1,26 +1,45 @@
-"""Network that several processes train together."""
+"""Devices, threads, processes and seeds of a network."""
 
-from collections.abc import Iterable, Iterator
+import math
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
+from sklearn.utils import check_random_state
+from skorch import NeuralNetClassifier
 from skorch.dataset import get_len, unpack_data
 from skorch.utils import to_device, to_tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.data import DataLoader
+from torch.utils.flop_counter import flop_registry
 
-from sklearn_calib._torch.outputs import predict_batch
 from sklearn_calib._torch.processes import (
     check_same_batch,
     gather_rows,
     group_of,
     is_one_of_many,
     own_part,
+    predict_batch,
     share_buffers,
     unwrapped,
 )
-from sklearn_calib.estimators._neural.devices import NetOnDevice
-from sklearn_calib.estimators._neural.seeds import epoch_seed, seeded_torch
+from sklearn_calib._validation.arrays import shorten, shown
+from sklearn_calib._validation.types import Seed
+
+AUTO = "auto"
+
+# Multiply-adds of a forward pass that are worth a thread: about a millisecond. With
+# less work the threads wait for each other, on a busy machine for most of the time.
+PER_THREAD = 25_000_000
+
+# Dropout uses torch's global generator, so two seeded fits in two threads would disturb
+# each other.
+_SEED_LOCK = threading.RLock()
 
 
 class WholeBatches:
@@ -41,6 +60,63 @@ def whole_batches(batches: Iterable[Any]) -> Iterable[Any]:
     if isinstance(batches, DataLoader) and is_one_of_many():
         return WholeBatches(batches)
     return batches
+
+
+def find_device(device: Any) -> Any:
+    """Return the device that "auto" means here; return any other device unchanged."""
+    if not (isinstance(device, str) and device == AUTO):
+        return device
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def check_device(device: Any) -> None:
+    """Raise an error unless torch can compute on the device."""
+    if not isinstance(device, str | torch.device | None):
+        raise TypeError(
+            f"`device` must be a str, a torch.device or None, got {shown(device)}. "
+            "Write 'cpu', 'cuda', 'cuda:0' or 'auto'."
+        )
+    try:
+        torch.zeros(1, device=find_device(device)).item()
+    except (AssertionError, RuntimeError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ValueError(
+            f"`device` must name a device of this machine, got {shown(device)}: "
+            f"{shorten(reason)}. Write 'cpu', 'cuda', 'cuda:0' or 'auto'."
+        ) from error
+
+
+class NetOnDevice(NeuralNetClassifier):
+    """skorch's classifier whose parameter `device` may be "auto".
+
+    The attribute is the device that is used, as skorch needs it. `get_params` returns
+    the parameter as it was set.
+    """
+
+    @property
+    def device(self) -> Any:
+        """The device that the network is trained on."""
+        device = self.__dict__["device"]
+        is_auto = isinstance(device, str) and device == AUTO
+        return find_device(device) if is_auto else device
+
+    @device.setter
+    def device(self, device: Any) -> None:
+        self.__dict__["device"] = device
+
+    @property
+    def _placement(self) -> Any:
+        """The device of the network, which accelerate chooses if `device` is None."""
+        device = self.device
+        return next(self.module_.parameters()).device if device is None else device
+
+    def _check_device(self, requested_device: Any, map_device: Any) -> Any:
+        # skorch sets the parameter to this value when it loads weights.
+        if vars(self).get("device") == AUTO:
+            return AUTO
+        return super()._check_device(requested_device, map_device)
 
 
 class SharedNet(NetOnDevice):
@@ -104,3 +180,154 @@ class SharedNet(NetOnDevice):
         if group is not None:
             weight = getattr(batch, "sample_weight", None)
             check_same_batch(unpack_data(batch)[1], weight, self._placement, group)
+
+
+class _Allowed(threading.local):
+    """Number of torch's threads in this thread outside of the contexts."""
+
+    n_threads: int | None = None
+
+
+_ALLOWED = _Allowed()
+
+
+class WorkCounter(TorchDispatchMode):
+    """Count the multiply-adds of matrix products and convolutions in the context."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.n_multiply_adds = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        output = func(*args, **kwargs)
+        count = flop_registry.get(func._overloadpacket)
+        if count is not None:
+            self.n_multiply_adds += count(*args, **kwargs, out_val=output) // 2
+        return output
+
+
+@contextmanager
+def restored_threads() -> Iterator[None]:
+    """Let `use_threads` change the number of threads in the context."""
+    outer, before = _ALLOWED.n_threads, torch.get_num_threads()
+    _ALLOWED.n_threads = before if outer is None else outer
+    try:
+        yield
+    finally:
+        _set_threads(before)
+        _ALLOWED.n_threads = outer
+
+
+def use_threads(n_threads: int | str, n_multiply_adds: float) -> None:
+    """Set the number of threads for the work of a mini-batch, within a context.
+
+    "auto" is one thread and one more for each `PER_THREAD` multiply-adds. It is never
+    more than outside of the context.
+    """
+    if _ALLOWED.n_threads is None:
+        return
+    if n_threads == "auto":
+        # The work of a compiled network is infinite.
+        n_threads = 1 + int(min(n_multiply_adds / PER_THREAD, _ALLOWED.n_threads))
+    _set_threads(min(int(n_threads), _ALLOWED.n_threads))
+
+
+class NetWithThreads:
+    """skorch's net that chooses torch's threads by the work of each mini-batch."""
+
+    n_threads: int | str = "auto"  # missing in older pickles
+    compile: bool
+    _placement: Any
+    module_: torch.nn.Module
+    # Multiply-adds of a forward pass for one sample, None before the first pass.
+    _work: float | None = None
+
+    def infer(self, x: Any, **fit_params: Any) -> Any:
+        """Return the output of the network; the first pass counts its work."""
+        infer = partial(super().infer, x, **fit_params)  # type: ignore[misc]
+        n_samples = len(x) if isinstance(x, torch.Tensor) else get_len(x)
+        self._use_threads(n_samples)
+        if self._work is not None:
+            return infer()
+        output, self._work = self._count(infer, n_samples)
+        self._use_threads(n_samples)  # the backward pass of the same mini-batch
+        return output
+
+    def _count(self, infer: Callable[[], Any], n_samples: int) -> tuple[Any, float]:
+        """Return the output, and the number of multiply-adds for one sample."""
+        if self.compile:  # its products and convolutions may be fused
+            return infer(), math.inf
+        with WorkCounter() as counter:
+            output = infer()
+        # Recurrent layers are not counted; each of their weights is used at least once.
+        n_weights = sum(p.numel() for p in self.module_.parameters())
+        return output, max(counter.n_multiply_adds / n_samples, n_weights)
+
+    def _use_threads(self, n_samples: int) -> None:
+        """Set the number of threads; "auto" is one until the work is known.
+
+        A forked process hangs with more if its parent has used torch's threads.
+        """
+        if str(self._placement).startswith("cpu"):
+            use_threads(self.n_threads, n_samples * (self._work or 0))
+
+
+def _set_threads(n_threads: int) -> None:
+    if n_threads == torch.get_num_threads():
+        return
+    torch.set_num_threads(n_threads)
+    allowed = _ALLOWED.n_threads
+    if n_threads != allowed:
+        # It is also the number for threads that start later, until another thread sets
+        # its own.
+        other = threading.Thread(target=torch.set_num_threads, args=(allowed,))
+        other.start()
+        other.join()
+
+
+def _unlock_in_child() -> None:
+    """Replace a lock that a thread of the parent process may hold."""
+    global _SEED_LOCK
+    _SEED_LOCK = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_unlock_in_child)
+
+
+def draw_seed(random_state: Seed) -> int | None:
+    """Return the seed of a fit: the same for the same int, None for None."""
+    if random_state is None:
+        return None
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def seed_torch(seed: int, device: Any = None) -> None:
+    """Seed torch's generators, only that of the CPU for a network on the CPU.
+
+    Seeding those of devices that are not used yet takes a hundred times as long.
+    """
+    if str(device).startswith("cpu") and not torch.cuda.is_initialized():
+        torch.default_generator.manual_seed(seed)
+    else:
+        torch.manual_seed(seed)
+
+
+@contextmanager
+def seeded_torch(seed: int | None, device: Any = None) -> Iterator[None]:
+    """Seed torch in the context and restore its generators; do nothing for None."""
+    if seed is None:
+        yield
+        return
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
+    with _SEED_LOCK, torch.random.fork_rng(devices):
+        seed_torch(seed, device)
+        yield
+
+
+def epoch_seed(seed: int, epoch: int) -> int:
+    """Return the seed of one epoch, which is independent of earlier epochs."""
+    return int(np.random.SeedSequence((seed, epoch)).generate_state(1)[0])

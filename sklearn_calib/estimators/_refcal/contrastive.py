@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from sklearn_calib.estimators._neural.batches import Batch
 from sklearn_calib.estimators._neural.classifier import NeuralClassifier
-from sklearn_calib.estimators._neural.threads import restored_threads
+from sklearn_calib.estimators._neural.placement import restored_threads
 from sklearn_calib.losses import SupConLoss
 
 

@@ -17,11 +17,13 @@ from sklearn_calib._sklearn.training_data import MatrixLike
 from sklearn_calib._validation.dask_arrays import maps_blocks
 from sklearn_calib._validation.declarations import Interval, StrOptions
 from sklearn_calib._validation.types import Array, Floats
-from sklearn_calib.estimators._neural.classes import check_partial_fit
-from sklearn_calib.estimators._neural.datasets import check_pair
 from sklearn_calib.estimators._neural.logits import PredictsFromLogits
 from sklearn_calib.estimators._neural.name_hints import check_module_takes
-from sklearn_calib.estimators._neural.net_data import check_data
+from sklearn_calib.estimators._neural.net_data import (
+    check_data,
+    check_pair,
+    check_partial_fit,
+)
 from sklearn_calib.estimators._neural.param_checks import CONSTRAINTS
 from sklearn_calib.estimators._neural.params import (
     STAGES,

@@ -1,9 +1,9 @@
-"""Input validation and reduction shared by all losses."""
+"""Input validation, reduction and types of options, shared by all losses."""
 
 import math
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from numbers import Integral, Real
-from typing import Any, TypeVar, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 import torch
@@ -11,10 +11,7 @@ from torch import Tensor
 
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import did_you_mean
-from sklearn_calib._validation.limits import rounding_tolerance
-from sklearn_calib.losses._base.typing import Reduction
-
-REDUCTIONS = get_args(Reduction)
+from sklearn_calib._validation.probabilities import rounding_tolerance
 
 # Types of values that are hashable and can be compared with strings. The most frequent
 # types are first, since a check of the others takes longer.
@@ -34,6 +31,25 @@ LARGEST_POWER = 100
 
 # Memory grows with the number of bins, and more bins than samples are of no use.
 MOST_BINS = 10**6
+
+Confidence = (
+    Literal[
+        "l2_norm",
+        "margin",
+        "max_logit",
+        "msp",
+        "negative_entropy",
+        "negative_gini",
+    ]
+    | Callable[[Tensor], Tensor]
+)
+FloatOrAuto = float | Literal["auto"]
+Norm = Literal["l1", "l2"]
+Ranks = Literal["hard", "soft"]
+Reduction = Literal["mean", "none", "sum"]
+
+REDUCTIONS = get_args(Reduction)
+Weights = Literal["harmonic", "log", "sele"]
 
 
 def is_choice(value: Any, choices: Collection) -> bool:

@@ -1,19 +1,34 @@
-"""Losses with a base loss, whose parameters have the prefix ``base__``."""
+"""Losses with a base loss and a penalty; parameters of the base have a prefix."""
 
 import inspect
 from collections.abc import Callable, Iterable
 from copy import copy, deepcopy
 from typing import Any
 
+import torch
 from numpy.typing import ArrayLike
+from torch import Tensor
 
 from sklearn_calib._sklearn.nested_params import remove_prefix
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import did_you_mean
+from sklearn_calib.losses._base.checks import (
+    PROPORTIONS,
+    Reduction,
+    above_zero,
+    check_batch,
+    check_nonnegative,
+    check_weight,
+    reduce_loss,
+)
 from sklearn_calib.losses._base.loss import BASE, CalibrationLoss, find_loss
-from sklearn_calib.losses._base.typing import Reduction
+from sklearn_calib.losses._base.stable_gradients import true_class_margin
 
 Base = str | CalibrationLoss
+
+# Smaller squares are divided by the root of this number instead of their own root,
+# because the gradient of a root is infinite at 0.
+SMALLEST_SQUARE = 1e-10
 
 
 class _ComposedLoss(CalibrationLoss):
@@ -121,3 +136,54 @@ def _check_prefix(params: Iterable[str], owner: Callable) -> None:
                 f"{did_you_mean(name, inspect.signature(owner).parameters)} "
                 f"Parameters of the base start with {BASE}."
             )
+
+
+def add_penalty(
+    penalty: Callable[..., Tensor],
+    logits: Tensor,
+    target: Tensor,
+    *,
+    lambd: float,
+    base: CalibrationLoss,
+    reduction: Reduction,
+    sample_weight: Tensor | None,
+    soft: bool = False,
+) -> Tensor:
+    """Return the base loss of each sample plus lambd * penalty, reduced.
+
+    `base` returns one loss per sample. `penalty` takes the logits, the target and the
+    normalised sample weights, and returns one number for the batch, which is added to
+    the loss of each sample, or one number per sample. `soft` is whether it accepts soft
+    targets.
+    """
+    lambd = float(check_nonnegative("lambd", lambd))
+    logits, checked = check_batch(logits, target, soft=soft)
+    # The tolerance of `base` for soft targets depends on their dtype.
+    values = base(logits, target)
+    weight = _normalised_weight(values, sample_weight)
+    values = values + lambd * penalty(logits, checked, weight)
+    return reduce_loss(values, reduction, sample_weight)
+
+
+def _normalised_weight(values: Tensor, weight: Tensor | None) -> Tensor:
+    """Return sample weights that sum to one."""
+    if weight is None:
+        return torch.full_like(values, 1 / len(values), requires_grad=False)
+    weight = check_weight(weight, values, within=PROPORTIONS)
+    return weight / above_zero(weight.sum())
+
+
+def top_label(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Return 1 minus the confidence, and 1 for wrong and 0 for correct predictions.
+
+    No gradient flows through the second result. If classes are tied, the first one is
+    predicted, as by argmax.
+    """
+    predicted = logits.argmax(1)
+    uncertainty = torch.sigmoid(-true_class_margin(logits, predicted))
+    return uncertainty, (predicted != target).to(logits.dtype)
+
+
+def root(square: Tensor) -> Tensor:
+    """Return the square root with a gradient that is finite at 0."""
+    return square / square.clamp_min(SMALLEST_SQUARE).sqrt()

@@ -5,9 +5,13 @@ from torch import Tensor
 
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import did_you_mean
-from sklearn_calib.losses._base.checks import can_check_values, check_finite, is_choice
+from sklearn_calib.losses._base.checks import (
+    Confidence,
+    can_check_values,
+    check_finite,
+    is_choice,
+)
 from sklearn_calib.losses._base.stable_gradients import negative_entropy
-from sklearn_calib.losses._base.typing import Confidence
 
 
 def _msp(logits: Tensor) -> Tensor:

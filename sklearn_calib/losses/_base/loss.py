@@ -1,10 +1,11 @@
-"""Base class of all losses."""
+"""Base classes of the losses: torch modules that are built from loss functions."""
 
 import inspect
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
-from functools import lru_cache
-from typing import Any, ClassVar
+from functools import lru_cache, wraps
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,13 +18,176 @@ from sklearn_calib._sklearn.nested_params import (
 )
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import did_you_mean
+from sklearn_calib.losses._base.checks import (
+    REDUCTIONS,
+    Confidence,
+    Reduction,
+    check_choice,
+)
 from sklearn_calib.losses._base.logit_confidence import compute_confidence
 from sklearn_calib.losses._base.loss_names import LOSSES, get_loss_names
-from sklearn_calib.losses._base.reduced_loss import ReducedLoss
-from sklearn_calib.losses._base.typing import Confidence
 
 # The prefix of the parameters of a base loss.
 BASE = "base__"
+
+_Init = TypeVar("_Init", bound=Callable[..., None])
+
+ORDER = ("Parameters", "Attributes", "See Also", "Notes", "References", "Examples")
+SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
+
+
+def find_loss(loss: Any) -> Any:
+    """Return the class with a given name; return a class or an instance unchanged."""
+    return LOSSES.get(loss) if isinstance(loss, str) else loss
+
+
+def _is_known(loss: Any) -> bool:
+    """Return whether `loss` is the name, the class or an instance of a loss."""
+    if isinstance(loss, str):
+        return loss in LOSSES
+    return isinstance(loss, nn.Module) or (
+        isinstance(loss, type) and issubclass(loss, nn.Module)
+    )
+
+
+def _own_names(loss: Any) -> set[str] | None:
+    """Return the parameter names of a loss, or None if any name may be valid."""
+    signature = _signature(loss)
+    is_open = any(each.kind is each.VAR_KEYWORD for each in signature.values())
+    if not _is_known(loss) or (is_open and not _has_base(loss)):
+        return None
+    return set(signature) - {"base_params"}
+
+
+def _own_params(loss: Any) -> dict[str, Any]:
+    """Return the parameters of a loss with their current values or defaults."""
+    if isinstance(loss, CalibrationLoss):
+        return loss.get_params(deep=False)
+    parameters = _signature(loss).values()
+    return {p.name: p.default for p in parameters if p.default is not p.empty}
+
+
+def _has_base(loss: Any) -> bool:
+    return "base_params" in _signature(loss)
+
+
+def _signature(loss: Any) -> Mapping[str, inspect.Parameter]:
+    """Return the constructor parameters of a loss, none for other module instances."""
+    loss = find_loss(loss) if _is_known(loss) else None
+    loss = type(loss) if isinstance(loss, CalibrationLoss) else loss
+    return _parameters_of(loss) if isinstance(loss, type) else {}
+
+
+@lru_cache(maxsize=64)
+def _parameters_of(cls: type) -> Mapping[str, inspect.Parameter]:
+    """Return the constructor parameters of a class."""
+    return inspect.signature(cls).parameters
+
+
+def _loss_name(loss: Any) -> str:
+    """Return the name of a loss in error messages."""
+    if isinstance(loss, str):
+        return repr(loss)
+    return loss.__name__ if isinstance(loss, type) else type(loss).__name__
+
+
+def _checks_keywords(init: _Init) -> _Init:
+    """Make a constructor suggest the closest parameter for an unknown keyword."""
+    parameters = inspect.signature(init).parameters.values()
+    names = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+    is_open = any(p.kind is p.VAR_KEYWORD for p in parameters)
+
+    @wraps(init)
+    def wrapper(self: Any, *args: Any, **params: Any) -> None:
+        for name in () if is_open else params.keys() - names:
+            raise TypeError(
+                f"{type(self).__name__} got an unexpected keyword argument {name!r}."
+                f"{did_you_mean(name, names)} Valid parameters are: {sorted(names)}."
+            )
+        init(self, *args, **params)
+
+    return cast("_Init", wrapper)
+
+
+class ReducedLoss(nn.Module):
+    """Torch module with a reduction and scikit-learn's ``get_params``.
+
+    A subclass names its function, as in ``class FocalLoss(CalibrationLoss,
+    function=focal_loss)``. Its docstring is completed from that of the function, see
+    :func:`complete_docstring`.
+    """
+
+    # For type checkers, which infer Any for a call of a torch module.
+    __call__: Callable[..., Tensor]
+    # The keywords of the function that are not arguments of `forward`.
+    _keywords: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(
+        cls, function: Callable[..., Tensor] | None = None, **kwargs: Any
+    ) -> None:
+        super().__init_subclass__(**kwargs)
+        if "__init__" in vars(cls):
+            cls.__init__ = _checks_keywords(cls.__init__)  # type: ignore[method-assign]
+        if function is not None:
+            cls._take_from(function)
+
+    @classmethod
+    def _take_from(cls, function: Callable[..., Tensor]) -> None:
+        """Take the call, the keywords and the docstring from a function."""
+        cls._function = staticmethod(function)  # type: ignore[method-assign]
+        taken = inspect.signature(cls.forward).parameters
+        cls._keywords = tuple(
+            p.name
+            for p in inspect.signature(function).parameters.values()
+            if p.kind is p.KEYWORD_ONLY and p.name not in taken
+        )
+        if cls.__doc__ and function.__doc__:  # both are None under python -OO
+            cls.__doc__ = complete_docstring(
+                inspect.cleandoc(cls.__doc__),
+                inspect.cleandoc(function.__doc__),
+                inspect.signature(cls).parameters,
+            )
+
+    @_checks_keywords
+    def __init__(self, *, reduction: Reduction = "mean") -> None:
+        super().__init__()
+        self.reduction = check_choice("reduction", reduction, REDUCTIONS)
+
+    @staticmethod
+    def _function(*args: Any, **params: Any) -> Tensor:
+        raise NotImplementedError(
+            "A loss must have a method forward or name its function, as in `class "
+            "FocalLoss(CalibrationLoss, function=focal_loss)`."
+        )
+
+    def _arguments(self) -> dict[str, Any]:
+        """Return the keyword arguments for the function."""
+        return {name: getattr(self, name) for name in self._keywords}
+
+    def get_params(
+        self,
+        deep: bool = True,  # noqa: ARG002 - the signature of scikit-learn
+    ) -> dict[str, Any]:
+        """Get the parameters of this loss.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Ignored, because this loss does not contain another loss.
+
+        Returns
+        -------
+        params : dict
+            Parameter names mapped to their values, in the order of the constructor.
+        """
+        parameters = inspect.signature(type(self)).parameters.values()
+        names = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD]
+        return {name: getattr(self, name) for name in names}
+
+    def __repr__(self) -> str:
+        items = self.get_params(deep=False).items()
+        parameters = ", ".join(f"{name}={value!r}" for name, value in items)
+        return f"{type(self).__name__}({parameters})"
 
 
 class CalibrationLoss(ReducedLoss):
@@ -306,56 +470,35 @@ class CalibrationLoss(ReducedLoss):
         )
 
 
-def find_loss(loss: Any) -> Any:
-    """Return the class with a given name; return a class or an instance unchanged."""
-    return LOSSES.get(loss) if isinstance(loss, str) else loss
+def complete_docstring(own: str, function: str, names: Iterable[str]) -> str:
+    """Return the docstring of a class, completed from that of its function.
+
+    The summary, the descriptions of the parameters in `names` and the references come
+    from the docstring of the function. A class docstring that has a Parameters section
+    is returned unchanged. Both docstrings are given without indentation.
+    """
+    text, sections = _split(own)
+    if "Parameters" in sections:
+        return own
+    summary, described = _split(function)
+    sections["Parameters"] = _pick(described["Parameters"], names)
+    sections.setdefault("References", described.get("References", ""))
+    shown = [
+        f"{title}\n{'-' * len(title)}\n{sections[title].rstrip()}"
+        for title in ORDER
+        if sections.get(title)
+    ]
+    return "\n\n".join([summary.partition("\n")[0], text.rstrip(), *shown])
 
 
-def _is_known(loss: Any) -> bool:
-    """Return whether `loss` is the name, the class or an instance of a loss."""
-    if isinstance(loss, str):
-        return loss in LOSSES
-    return isinstance(loss, nn.Module) or (
-        isinstance(loss, type) and issubclass(loss, nn.Module)
-    )
+def _split(docstring: str) -> tuple[str, dict[str, str]]:
+    """Return the text before the first section, and a dict of sections by title."""
+    text, *parts = SECTION.split(docstring)
+    return text, dict(zip(parts[::2], parts[1::2], strict=True))
 
 
-def _own_names(loss: Any) -> set[str] | None:
-    """Return the parameter names of a loss, or None if any name may be valid."""
-    signature = _signature(loss)
-    is_open = any(each.kind is each.VAR_KEYWORD for each in signature.values())
-    if not _is_known(loss) or (is_open and not _has_base(loss)):
-        return None
-    return set(signature) - {"base_params"}
-
-
-def _own_params(loss: Any) -> dict[str, Any]:
-    """Return the parameters of a loss with their current values or defaults."""
-    if isinstance(loss, CalibrationLoss):
-        return loss.get_params(deep=False)
-    parameters = _signature(loss).values()
-    return {p.name: p.default for p in parameters if p.default is not p.empty}
-
-
-def _has_base(loss: Any) -> bool:
-    return "base_params" in _signature(loss)
-
-
-def _signature(loss: Any) -> Mapping[str, inspect.Parameter]:
-    """Return the constructor parameters of a loss, none for other module instances."""
-    loss = find_loss(loss) if _is_known(loss) else None
-    loss = type(loss) if isinstance(loss, CalibrationLoss) else loss
-    return _parameters_of(loss) if isinstance(loss, type) else {}
-
-
-@lru_cache(maxsize=64)
-def _parameters_of(cls: type) -> Mapping[str, inspect.Parameter]:
-    """Return the constructor parameters of a class."""
-    return inspect.signature(cls).parameters
-
-
-def _loss_name(loss: Any) -> str:
-    """Return the name of a loss in error messages."""
-    if isinstance(loss, str):
-        return repr(loss)
-    return loss.__name__ if isinstance(loss, type) else type(loss).__name__
+def _pick(parameters: str, names: Iterable[str]) -> str:
+    """Return the descriptions of the parameters in `names`."""
+    entries = re.split(r"^(?=\S)", parameters, flags=re.MULTILINE)[1:]
+    by_name = {entry.partition(" :")[0].strip("*"): entry for entry in entries}
+    return "".join(f"{by_name[name].rstrip()}\n" for name in names)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sklearn_calib._registry import Registry
+from sklearn_calib._lazy_names import Registry
 from sklearn_calib._validation.declarations import validate_params
 
 LOSSES = Registry(
@@ -10,7 +10,7 @@ LOSSES = Registry(
     "sklearn_calib.losses",
     {
         "acls": "_penalties.acls:ACLSLoss",
-        "ada_dual_focal": "_focal.ada_dual_focal:AdaDualFocalLoss",
+        "ada_dual_focal": "_focal.adafocal:AdaDualFocalLoss",
         "adafocal": "_focal.adafocal:AdaFocalLoss",
         "aucm": "_ranking.aucm:AUCMLoss",
         "aurc": "_ranking.aurc:AURCLoss",

@@ -7,8 +7,12 @@ from typing import Any, TypeVar, cast
 import torch
 from torch import Tensor
 
-from sklearn_calib.losses._base.checks import check_batch, is_traced, reduce_loss
-from sklearn_calib.losses._base.typing import Reduction
+from sklearn_calib.losses._base.checks import (
+    Reduction,
+    check_batch,
+    is_traced,
+    reduce_loss,
+)
 
 _Loss = TypeVar("_Loss", bound=Callable[..., Tensor])
 

@@ -3,9 +3,13 @@
 import torch
 from torch import Tensor
 
-from sklearn_calib.losses._base.checks import REDUCTIONS, check_choice, check_overflow
-from sklearn_calib.losses._base.reduced_loss import ReducedLoss
-from sklearn_calib.losses._base.typing import Reduction
+from sklearn_calib.losses._base.checks import (
+    REDUCTIONS,
+    Reduction,
+    check_choice,
+    check_overflow,
+)
+from sklearn_calib.losses._base.loss import ReducedLoss
 from sklearn_calib.losses._embeddings.similarities import (
     flatten_views,
     reduce_anchors,

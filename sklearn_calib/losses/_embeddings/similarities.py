@@ -6,13 +6,13 @@ import torch
 from torch import Tensor
 
 from sklearn_calib.losses._base.checks import (
+    Reduction,
     can_check_values,
     check_device,
     check_tensor,
     in_full_precision,
     is_integer,
 )
-from sklearn_calib.losses._base.typing import Reduction
 
 
 def flatten_views(embeddings: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:

@@ -7,12 +7,12 @@ from torch import Tensor
 from sklearn_calib.losses._base.checks import (
     REDUCTIONS,
     SMALLEST,
+    Reduction,
     check_choice,
     check_overflow,
     check_positive,
 )
-from sklearn_calib.losses._base.reduced_loss import ReducedLoss
-from sklearn_calib.losses._base.typing import Reduction
+from sklearn_calib.losses._base.loss import ReducedLoss
 from sklearn_calib.losses._embeddings.similarities import (
     flatten_views,
     reduce_anchors,

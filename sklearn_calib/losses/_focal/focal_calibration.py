@@ -11,15 +11,16 @@ from torch import Tensor
 from sklearn_calib._numerics.posteriors import focal_calibration_posterior
 from sklearn_calib._validation.probabilities import check_proba
 from sklearn_calib.losses._base.checks import (
+    Norm,
+    Reduction,
     check_batch,
     check_choice,
     check_nonnegative,
     reduce_loss,
 )
 from sklearn_calib.losses._base.loss import CalibrationLoss
-from sklearn_calib.losses._base.margin import true_class_margin
 from sklearn_calib.losses._base.soft_targets import averages_over_labels
-from sklearn_calib.losses._base.typing import Norm, Reduction
+from sklearn_calib.losses._base.stable_gradients import true_class_margin
 from sklearn_calib.losses._focal.focal import focal_values
 from sklearn_calib.losses._scoring_rules.brier import brier_values
 

@@ -11,14 +11,14 @@ from sklearn_calib._numerics.posteriors import inverse_focal_posterior
 from sklearn_calib._validation.probabilities import check_proba
 from sklearn_calib.losses._base.checks import (
     LARGEST_POWER,
+    Reduction,
     check_batch,
     check_nonnegative,
     reduce_loss,
 )
 from sklearn_calib.losses._base.loss import CalibrationLoss
-from sklearn_calib.losses._base.margin import true_class_margin
 from sklearn_calib.losses._base.soft_targets import averages_over_labels
-from sklearn_calib.losses._base.typing import Reduction
+from sklearn_calib.losses._base.stable_gradients import true_class_margin
 from sklearn_calib.losses._focal.focal import focal_values
 
 # -(1 + p) ** gamma * log(p) decreases in p as long as gamma is below

@@ -11,14 +11,14 @@ from torch import Tensor
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib.losses._base.checks import (
     LARGEST_POWER,
+    Reduction,
     check_batch,
     check_nonnegative,
     reduce_loss,
 )
 from sklearn_calib.losses._base.loss import CalibrationLoss
-from sklearn_calib.losses._base.margin import true_class_margin
 from sklearn_calib.losses._base.soft_targets import averages_over_labels
-from sklearn_calib.losses._base.typing import Reduction
+from sklearn_calib.losses._base.stable_gradients import true_class_margin
 from sklearn_calib.losses._focal.dual_focal import Competitor, check_competitor, log_gap
 from sklearn_calib.losses._focal.focal import focal_values
 

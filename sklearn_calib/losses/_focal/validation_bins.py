@@ -12,9 +12,13 @@ from sklearn_calib._numerics.binning import bin_sums, interior_edges, occupied_b
 from sklearn_calib._validation.labels import encode_labels
 from sklearn_calib._validation.probabilities import as_proba_array, check_sample_weight
 from sklearn_calib._validation.samples import check_columns, top_label_correct
-from sklearn_calib.losses._base.checks import check_device, check_n_bins, check_tensor
+from sklearn_calib.losses._base.checks import (
+    Reduction,
+    check_device,
+    check_n_bins,
+    check_tensor,
+)
 from sklearn_calib.losses._base.loss import CalibrationLoss
-from sklearn_calib.losses._base.typing import Reduction
 from sklearn_calib.losses._focal.focal import focal_values
 
 # With this gamma (1 - p) ** gamma is 0 or 1 in double precision, while gamma times a

@@ -6,10 +6,17 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
-from sklearn_calib.losses._base.checks import check_nonnegative, check_overflow
-from sklearn_calib.losses._base.composed import Base, _ComposedLoss, build_base
-from sklearn_calib.losses._base.penalty import add_penalty
-from sklearn_calib.losses._base.typing import Reduction
+from sklearn_calib.losses._base.checks import (
+    Reduction,
+    check_nonnegative,
+    check_overflow,
+)
+from sklearn_calib.losses._base.composed import (
+    Base,
+    _ComposedLoss,
+    add_penalty,
+    build_base,
+)
 
 
 def acls_loss(

@@ -8,13 +8,18 @@ import torch
 from torch import Tensor
 
 from sklearn_calib.losses._base.checks import (
+    Reduction,
     check_nonnegative,
     check_positive,
 )
-from sklearn_calib.losses._base.composed import Base, _ComposedLoss, build_base
-from sklearn_calib.losses._base.penalty import add_penalty, top_label
+from sklearn_calib.losses._base.composed import (
+    Base,
+    _ComposedLoss,
+    add_penalty,
+    build_base,
+    top_label,
+)
 from sklearn_calib.losses._base.stable_gradients import softmax
-from sklearn_calib.losses._base.typing import Reduction
 
 # The weight of uniform probabilities that the authors' code mixes into the predicted
 # ones before computing their entropy. Also the smallest denominator of bad / good.

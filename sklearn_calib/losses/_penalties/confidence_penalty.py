@@ -5,12 +5,15 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from sklearn_calib.losses._base.checks import check_choice, check_nonnegative
-from sklearn_calib.losses._base.composed import Base, _ComposedLoss, build_base
+from sklearn_calib.losses._base.checks import Reduction, check_choice, check_nonnegative
+from sklearn_calib.losses._base.composed import (
+    Base,
+    _ComposedLoss,
+    add_penalty,
+    build_base,
+)
 from sklearn_calib.losses._base.logit_confidence import compute_confidence
-from sklearn_calib.losses._base.penalty import add_penalty
 from sklearn_calib.losses._base.stable_gradients import softmax
-from sklearn_calib.losses._base.typing import Reduction
 
 Penalty = Literal["entropy", "l1"]
 

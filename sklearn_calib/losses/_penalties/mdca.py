@@ -4,11 +4,15 @@ from typing import Any
 
 from torch import Tensor
 
-from sklearn_calib.losses._base.checks import check_nonnegative
-from sklearn_calib.losses._base.composed import Base, _ComposedLoss, build_base
-from sklearn_calib.losses._base.penalty import add_penalty, top_label
+from sklearn_calib.losses._base.checks import Reduction, check_nonnegative
+from sklearn_calib.losses._base.composed import (
+    Base,
+    _ComposedLoss,
+    add_penalty,
+    build_base,
+    top_label,
+)
 from sklearn_calib.losses._base.stable_gradients import softmax
-from sklearn_calib.losses._base.typing import Reduction
 
 
 def mdca_loss(

@@ -7,10 +7,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sklearn_calib.losses._base.checks import check_choice, check_nonnegative
-from sklearn_calib.losses._base.composed import Base, _ComposedLoss, build_base
-from sklearn_calib.losses._base.penalty import add_penalty, root, top_label
-from sklearn_calib.losses._base.typing import Reduction
+from sklearn_calib.losses._base.checks import Reduction, check_choice, check_nonnegative
+from sklearn_calib.losses._base.composed import (
+    Base,
+    _ComposedLoss,
+    add_penalty,
+    build_base,
+    root,
+    top_label,
+)
 
 # The width of the kernel exp(-|r - s| / WIDTH) in the paper and its authors' code.
 WIDTH = 0.4

@@ -9,15 +9,21 @@ from torch import Tensor
 
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib.losses._base.checks import (
+    Reduction,
     above_zero,
     check_choice,
     check_n_bins,
     check_nonnegative,
     check_positive,
 )
-from sklearn_calib.losses._base.composed import Base, _ComposedLoss, build_base
-from sklearn_calib.losses._base.penalty import add_penalty, root, top_label
-from sklearn_calib.losses._base.typing import Reduction
+from sklearn_calib.losses._base.composed import (
+    Base,
+    _ComposedLoss,
+    add_penalty,
+    build_base,
+    root,
+    top_label,
+)
 
 # The fraction of a sample's membership that is distributed uniformly over the bins if
 # binning="label", as in the authors' code, so that every bin has an accuracy.

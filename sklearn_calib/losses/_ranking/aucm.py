@@ -11,6 +11,7 @@ from torch import Tensor
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib.losses._base.checks import (
     PROPORTIONS,
+    Reduction,
     above_zero,
     as_float,
     can_check_values,
@@ -24,7 +25,6 @@ from sklearn_calib.losses._base.checks import (
 )
 from sklearn_calib.losses._base.loss import CalibrationLoss
 from sklearn_calib.losses._base.stable_gradients import softmax
-from sklearn_calib.losses._base.typing import Reduction
 
 Prior = Literal["batch"] | float | None
 

@@ -10,6 +10,8 @@ from torch import Tensor
 
 from sklearn_calib.losses._base.checks import (
     PROPORTIONS,
+    Confidence,
+    Reduction,
     above_zero,
     can_check_values,
     check_batch,
@@ -24,7 +26,6 @@ from sklearn_calib.losses._base.logit_confidence import (
     check_confidence,
     compute_confidence,
 )
-from sklearn_calib.losses._base.typing import Confidence, Reduction
 
 
 def crl_loss(

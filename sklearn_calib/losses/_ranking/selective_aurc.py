@@ -9,6 +9,7 @@ from torch import Tensor
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib.losses._base.checks import (
     REPETITIONS,
+    Reduction,
     above_zero,
     can_check_values,
     check_batch,
@@ -26,7 +27,6 @@ from sklearn_calib.losses._base.logit_confidence import (
     compute_confidence,
 )
 from sklearn_calib.losses._base.loss import CalibrationLoss
-from sklearn_calib.losses._base.typing import Reduction
 
 # The named confidence scores with values in [0, 1], the range of the histogram.
 UnitName = Literal["l2_norm", "margin", "msp"]

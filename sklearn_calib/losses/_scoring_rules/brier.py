@@ -9,10 +9,14 @@ from torch import Tensor
 from torch.autograd import Function
 
 from sklearn_calib._validation.probabilities import check_proba
-from sklearn_calib.losses._base.checks import check_batch, is_traced, reduce_loss
+from sklearn_calib.losses._base.checks import (
+    Reduction,
+    check_batch,
+    is_traced,
+    reduce_loss,
+)
 from sklearn_calib.losses._base.loss import CalibrationLoss
 from sklearn_calib.losses._base.stable_gradients import softmax
-from sklearn_calib.losses._base.typing import Reduction
 
 
 def brier_loss(

@@ -11,6 +11,8 @@ from torch.autograd import Function
 
 from sklearn_calib._validation.probabilities import check_proba
 from sklearn_calib.losses._base.checks import (
+    Confidence,
+    Reduction,
     check_batch,
     check_nonnegative,
     is_traced,
@@ -18,8 +20,7 @@ from sklearn_calib.losses._base.checks import (
     reduce_loss,
 )
 from sklearn_calib.losses._base.loss import CalibrationLoss
-from sklearn_calib.losses._base.margin import true_class_margin
-from sklearn_calib.losses._base.typing import Confidence, Reduction
+from sklearn_calib.losses._base.stable_gradients import true_class_margin
 
 
 def cross_entropy_loss(

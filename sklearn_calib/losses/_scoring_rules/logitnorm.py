@@ -5,11 +5,11 @@ from torch import Tensor
 
 from sklearn_calib.losses._base.checks import (
     LARGEST,
+    Reduction,
     check_batch,
     check_positive,
 )
 from sklearn_calib.losses._base.loss import CalibrationLoss
-from sklearn_calib.losses._base.typing import Reduction
 from sklearn_calib.losses._scoring_rules.cross_entropy import cross_entropy_loss
 
 # Added to the norm, as in the authors' code, to avoid 0 / 0 if all logits are zero.

@@ -4,18 +4,483 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, Self, overload
 
+import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._validation.declarations import BINS, MODES, Interval, StrOptions
+from sklearn_calib._state.mergeable import Accumulator
+from sklearn_calib._state.schema import (
+    NON_NEGATIVE,
+    POSITIVE,
+    GroupNames,
+    ListOf,
+    Number,
+    Numbers,
+    Object,
+    Spec,
+)
+from sklearn_calib._validation.arrays import shown
+from sklearn_calib._validation.declarations import (
+    BETWEEN_0_AND_1,
+    BINS,
+    DRAWS,
+    MODES,
+    Interval,
+    StrOptions,
+    validate_params,
+)
+from sklearn_calib._validation.labels import as_labels
 from sklearn_calib._validation.samples import check_columns
-from sklearn_calib.metrics._accumulator.accumulator_results import AccumulatorResults
+from sklearn_calib._validation.types import Floats, Metric, Options, Seed
+from sklearn_calib.metrics._accumulator.cell_draws import CellSample
+from sklearn_calib.metrics._accumulator.cell_metrics import (
+    RANKINGS,
+    check_metric,
+    evaluate,
+    metric_and_options,
+    quantile_bound,
+    ranking_bound,
+)
 from sklearn_calib.metrics._accumulator.dask_errors import (
     has_dask_arrays,
     sum_of_chunks,
 )
-from sklearn_calib.metrics._binned_sums.sample_sums import chunk_sums, split_by_group
+from sklearn_calib.metrics._binned_sums.grid import Cells, Grid, check_cells
+from sklearn_calib.metrics._binned_sums.sample_sums import (
+    Sums,
+    chunk_sums,
+    split_by_group,
+)
+from sklearn_calib.metrics._calibration_errors.binned_error import (
+    expected_calibration_error,
+)
+from sklearn_calib.metrics._intervals.bootstrap import METHODS
+
+# Values by which sums may exceed their bounds by rounding errors, relative to the sum
+# of the weights.
+ROUNDING = 1e-6
+
+
+class AccumulatorState(Accumulator):
+    """Sums of an accumulator, empty before the first chunk."""
+
+    n_bins: int
+    strategy: str
+    mode: Any
+    cells_: dict[str, Cells]
+    totals_: Floats
+    factor_: float
+    groups_: dict[Any, Self]
+
+    def _merge(self, other: Self) -> None:
+        self._add(other._sums())
+        for name, group in other.groups_.items():
+            self._add_to_group(name, group._sums())
+
+    def _sums(self) -> Sums:
+        """Return the sums of all samples."""
+        return Sums(self.cells_, self.totals_, self.factor_)
+
+    def _add_to_group(self, name: Any, new: Sums) -> None:
+        """Add sums to the accumulator of a group."""
+        if name not in self.groups_:
+            self.groups_[name] = type(self)(**self.get_params())
+        self.groups_[name]._add(new)
+
+    def _has_seen(self) -> bool:
+        return hasattr(self, "cells_")
+
+    def _settings(self) -> Options:
+        return {**super()._settings(), "mode": self._modes()}
+
+    def _modes(self) -> list[str]:
+        """Return the modes as a list."""
+        modes = [self.mode] if isinstance(self.mode, str) else list(self.mode)
+        if not modes or any(
+            each not in [*MODES] or modes.count(each) > 1 for each in modes
+        ):
+            raise ValueError(
+                f"mode must be one or several of {sorted(MODES)}, got "
+                f"{shown(self.mode)}."
+            )
+        return modes
+
+    def _n_rows(self, mode: str) -> int:
+        """Return the number of classes that are evaluated separately."""
+        return len(self.labels) if mode == "classwise" else 1
+
+    def _grid(self, mode: str) -> Grid:
+        """Return the cells of a mode; raise ValueError if they are too many."""
+        is_fine = mode != "classwise" or self.strategy == "quantile"
+        grid = Grid(self.n_bins, self.strategy, is_fine)
+        check_cells(grid, self._n_rows(mode))
+        return grid
+
+    def _add(self, new: Sums) -> Self:
+        """Add sums whose weights are multiplied by a factor to the stored sums."""
+        cells, totals, factor = new
+        if self._has_seen():
+            self._check_unchanged()
+            common = min(self.factor_, factor)
+            mine, its = common / self.factor_, common / factor
+            cells = {
+                mode: self.cells_[mode].scaled(mine).add(each.scaled(its))
+                for mode, each in cells.items()
+            }
+            totals, factor = mine * self.totals_ + its * totals, common
+        else:
+            self._settings_seen, self.groups_ = self._settings(), {}
+        self.cells_, self.totals_, self.factor_ = cells, totals, factor
+        return self
+
+    @property
+    def _state_schema(self) -> dict[str, Spec]:
+        schema: dict[str, Spec] = {"totals_": Numbers(5), "factor_": Number(POSITIVE)}
+        for mode in self._modes():
+            size = f"n_{mode}"
+            schema[f"{mode}_place_"] = Numbers(
+                size, range=NON_NEGATIVE, increasing=True
+            )
+            schema[f"{mode}_sums_"] = Numbers("n_sums", size)
+        schema["group_names_"] = GroupNames()
+        schema["groups_"] = ListOf(Object(), "n_groups", is_optional=True)
+        return schema
+
+    def _get_state(self) -> dict[str, Any]:
+        empty = Cells(np.empty(0, int), np.empty((3, 0)))
+        cells = getattr(self, "cells_", dict.fromkeys(self._modes(), empty))
+        most = max(len(each.sums) for each in cells.values())
+        state = {
+            "totals_": getattr(self, "totals_", np.zeros(5)),
+            "factor_": getattr(self, "factor_", 1.0),
+        }
+        for mode, each in cells.items():
+            state[f"{mode}_place_"] = each.place.astype(np.float64)
+            state[f"{mode}_sums_"] = each.sums if most == 3 else each.with_squares()
+        if groups := getattr(self, "groups_", {}):
+            state["group_names_"] = names = as_labels([*groups], "groups")
+            if names.ndim > 1:
+                raise ValueError(
+                    "groups must be a single column to save the accumulator, got the "
+                    f"name {next(iter(groups))}. Join the columns to one."
+                )
+            state["groups_"] = [*groups.values()]
+        return state
+
+    def _set_state(self, state: dict[str, Any]) -> None:
+        total, *others = totals = state["totals_"]
+        most = (1 + ROUNDING) * np.array([total, total, 2 * total, np.inf])
+        if not ((np.array(others) >= 0) & (others <= most)).all():
+            raise ValueError("totals_ must be non-negative, and means at most 1, 1, 2.")
+        cells = {}
+        for mode in self._modes():
+            place, sums = state[f"{mode}_place_"], state[f"{mode}_sums_"]
+            n_rows, n_cells = self._n_rows(mode), self._grid(mode).n_cells
+            _check_place(place, n_rows * n_cells)
+            _check_sums(sums)
+            cells[mode] = Cells(place.astype(np.intp), sums)
+            for row in cells[mode].rows(n_rows, n_cells):
+                if abs(row.sums[0].sum() - total) > ROUNDING * total:
+                    raise ValueError(f"{mode}_sums_ must sum to the total weight.")
+        if total > 0:
+            self._settings_seen = self._settings()
+            self.cells_, self.totals_, self.factor_ = cells, totals, state["factor_"]
+            names = state.get("group_names_", np.empty(0)).tolist()
+            groups = state.get("groups_", [])
+            if len(names) != len(groups):
+                raise ValueError(
+                    "groups_ must contain an accumulator for each of group_names_, got "
+                    f"{len(groups)} and {len(names)}."
+                )
+            self.groups_ = dict(zip(names, groups, strict=True))
+            if any(
+                not isinstance(each, type(self)) or each._settings() != self._settings()
+                for each in self.groups_.values()
+            ):
+                raise ValueError("groups_ must be accumulators with equal parameters.")
+
+
+class AccumulatorResults(AccumulatorState):
+    """Results of an accumulator."""
+
+    @overload
+    def compute(self, *, mode: str | None = None, **options: Any) -> float: ...
+
+    @overload
+    def compute(
+        self, metric: Metric, *, mode: str | None = None, **options: Any
+    ) -> Any: ...
+
+    def compute(
+        self,
+        metric: Metric = expected_calibration_error,
+        *,
+        mode: str | None = None,
+        **options: Any,
+    ) -> Any:
+        """Return a metric of all samples added so far.
+
+        Parameters
+        ----------
+        metric : callable, default=expected_calibration_error
+            Metric of this package that is a function of the evaluated confidence and of
+            correctness, such as :func:`aurc_loss`, :func:`ks_calibration_error` or
+            :func:`spiegelhalter_test`. For mode "positive", any metric of two classes
+            with the parameter `sample_weight`, also your own. The Notes of the class
+            state their accuracy.
+
+        mode : {"top_label", "positive", "classwise"}, default=None
+            Evaluated mode. It can be omitted unless the accumulator has several.
+
+        **options : dict
+            Options of the metric, such as `coverage` of :func:`risk_at_coverage`.
+            Errors with bins use the bins of the accumulator, unless `n_bins` or
+            `strategy` is given; then they are approximate. With mode "classwise", they
+            have the option `average`, as in :func:`classwise_calibration_error`.
+
+        Returns
+        -------
+        value : float or named tuple
+            What the metric returns.
+
+        Raises
+        ------
+        TypeError
+            If the metric is not a function, or does not accept sample weights.
+
+        ValueError
+            If the metric is not defined for the mode, or an option is invalid.
+
+        sklearn.exceptions.NotFittedError
+            If no samples have been added.
+        """
+        self._check_has_seen()
+        mode = self._resolve_mode(mode)
+        metric, options = metric_and_options(metric, options, mode, self.compute)
+        check_metric(metric, mode, options)
+        cells, grid = self.cells_[mode], self._grid(mode)
+        return evaluate(cells, grid, self._n_rows(mode), metric, mode, options)
+
+    def error_bound(
+        self,
+        metric: Metric = expected_calibration_error,
+        *,
+        mode: str | None = None,
+        **options: Any,
+    ) -> float:
+        """Return a bound on the approximation error of :meth:`compute`.
+
+        Parameters
+        ----------
+        metric : callable, default=expected_calibration_error
+            :func:`expected_calibration_error`, or one of :func:`aurc_loss`,
+            :func:`augrc_loss`, :func:`excess_aurc_loss` and
+            :func:`failure_auroc_score`, which depend only on the order of the
+            confidences.
+
+        mode : {"top_label", "positive", "classwise"}, default=None
+            Evaluated mode. It can be omitted unless the accumulator has several.
+
+        **options : dict
+            Options of a metric of the order.
+
+        Returns
+        -------
+        bound : float
+            Bound on the absolute difference from the metric of all samples at once. For
+            the calibration error, it holds with `norm="l1"` and `reduce_bias=False`,
+            and is 0 for "uniform". It is the worst case for the sums that are stored;
+            the difference is usually much smaller.
+
+        Raises
+        ------
+        ValueError
+            If no bound is known for the metric.
+
+        sklearn.exceptions.NotFittedError
+            If no samples have been added.
+        """
+        self._check_has_seen()
+        mode = self._resolve_mode(mode)
+        grid = self._grid(mode)
+        metric, options = metric_and_options(metric, options, mode, self.error_bound)
+        if metric in RANKINGS and options.get("estimator") != "trapezoid":
+            check_metric(metric, mode, options)
+            return ranking_bound(self.cells_[mode], grid, metric, mode, options)
+        if metric is not expected_calibration_error or options:
+            raise ValueError(
+                "metric must be expected_calibration_error without options, or one of "
+                f"{[each.__name__ for each in RANKINGS]}, got {shown(metric)} with "
+                f"{options}. No bound is known for others."
+            )
+        if self.strategy == "uniform":
+            return 0.0
+        rows = self.cells_[mode].rows(self._n_rows(mode), grid.n_cells)
+        return float(np.mean([quantile_bound(row, grid) for row in rows]))
+
+    @validate_params(
+        {
+            "confidence_level": BETWEEN_0_AND_1,
+            "method": [StrOptions(METHODS)],
+            **DRAWS,
+        },
+        # The metric checks the other options.
+        prefer_skip_nested_validation=False,
+    )
+    def interval(
+        self,
+        metric: Metric = expected_calibration_error,
+        *,
+        mode: str | None = None,
+        confidence_level: float = 0.95,
+        method: str = "auto",
+        n_resamples: int = 1000,
+        random_state: Seed = None,
+        **options: Any,
+    ) -> tuple[float, float]:
+        """Return a confidence interval of :meth:`compute` by a bootstrap of the cells.
+
+        The time does not depend on the number of samples.
+
+        Parameters
+        ----------
+        metric : callable, default=expected_calibration_error
+            Metric that returns a number, as in :meth:`compute`.
+
+        mode : {"top_label", "positive"}, default=None
+            Evaluated mode. It can be omitted unless the accumulator has several.
+
+        confidence_level : float, default=0.95
+            Confidence level of the interval, in (0, 1).
+
+        method : {"auto", "percentile", "basic", "bca", "debiased"}, default="auto"
+            Method of the interval, as in :func:`bootstrap_interval`.
+
+        n_resamples : int, default=1000
+            Number of random draws.
+
+        random_state : int, RandomState instance or None, default=None
+            Controls the random draws. Pass an int for reproducible results.
+
+        **options : dict
+            Options of the metric.
+
+        Returns
+        -------
+        low, high : float
+            Limits of the interval.
+
+        Raises
+        ------
+        ValueError
+            If the mode is "classwise", or the method is not valid for the metric.
+
+        sklearn.exceptions.NotFittedError
+            If no samples have been added.
+
+        Notes
+        -----
+        The numbers of correct and wrong samples of each cell are drawn from Poisson
+        distributions. In :func:`bootstrap_interval`, a sample is drawn a binomial
+        number of times with mean 1, which is nearly Poisson; only the total number of
+        samples, which is fixed there, varies here. Weights are represented by the sums
+        of their squares in each cell. For "debiased", halves of the samples and labels
+        drawn from the probabilities are binomial numbers. In contrast to
+        :func:`bootstrap_interval`, this method is also used for errors with bins.
+        """
+        self._check_has_seen()
+        mode = self._resolve_mode(mode)
+        if mode == "classwise":
+            raise ValueError(
+                'mode must be "top_label" or "positive" for an interval, got '
+                '"classwise". The sums of the classes do not determine how they depend '
+                "on each other."
+            )
+        metric, options = metric_and_options(metric, options, mode, self.interval)
+        check_metric(metric, mode, options)
+        sample = CellSample(self.cells_[mode], self._grid(mode), metric, mode, options)
+        return sample.interval(confidence_level, method, n_resamples, random_state)
+
+    def scores(self) -> dict[str, float]:
+        """Return accuracy, mean confidence, Brier score and log loss of all samples.
+
+        Returns
+        -------
+        scores : dict of str to float
+            "accuracy" and "mean_confidence" of the predicted class; "log_loss" and
+            "brier_score_loss" as defined by scikit-learn. For the log loss,
+            probabilities of 0 are clipped to the machine epsilon of their dtype. The
+            Brier score is that of the positive class for two classes, and the sum over
+            classes for more.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If no samples have been added.
+        """
+        self._check_has_seen()
+        accuracy, confidence, squares, log_loss = self.totals_[1:] / self.totals_[0]
+        return {
+            "accuracy": float(accuracy),
+            "mean_confidence": float(confidence),
+            "brier_score_loss": float(squares / (2 if len(self.labels) == 2 else 1)),
+            "log_loss": float(log_loss),
+        }
+
+    def reliability_curve(self, *, mode: str | None = None) -> dict[str, Any]:
+        """Return the data of a reliability diagram.
+
+        Returns
+        -------
+        curve : dict
+            The arguments of :class:`~sklearn_calib.displays.ReliabilityDisplay`, as in
+            `ReliabilityDisplay(**curve).plot()`: edges, counts, frequencies and mean
+            confidences of the bins (NaN for empty bins), the calibration error and the
+            mode.
+
+        Raises
+        ------
+        ValueError
+            If the mode is "classwise".
+
+        sklearn.exceptions.NotFittedError
+            If no samples have been added.
+        """
+        mode = self._resolve_mode(mode)
+        if mode == "classwise":
+            raise ValueError(
+                'mode must be "top_label" or "positive" for a reliability curve, got '
+                '"classwise". Use a separate accumulator with one of these modes.'
+            )
+        self._check_has_seen()
+        grid, cells = self._grid(mode), self.cells_[mode]
+        last = cells.place[grid.bin_ends(cells.place, cells.sums[0])[:-1] - 1]
+        is_uniform = self.strategy == "uniform"
+        edges = grid.uniform_edges() if is_uniform else grid.ends_of(last)[1]
+        weight, gap, correct = cells.in_bins(grid)
+        filled = np.where(weight > 0, weight, np.nan)
+        return {
+            "bin_edges": np.r_[0.0, edges, 1.0],
+            "counts": weight,
+            "prob_true": correct / filled,
+            "prob_pred": (correct + gap) / filled,
+            "histogram": weight if is_uniform else None,
+            "ece": self.compute(mode=mode),
+            "mode": mode,
+        }
+
+    def _resolve_mode(self, mode: str | None) -> str:
+        """Return the mode to evaluate."""
+        modes = self._modes()
+        if mode is None and len(modes) == 1:
+            return modes[0]
+        if mode not in modes:
+            raise ValueError(
+                f"mode must be one of {modes}, the modes of this accumulator, got "
+                f"{mode!r}."
+            )
+        return mode
 
 
 class CalibrationAccumulator(AccumulatorResults):
@@ -257,3 +722,27 @@ class CalibrationAccumulator(AccumulatorResults):
                 self._add(new)
                 self._add_to_group(name, new)
         return self
+
+
+def _check_place(place: Floats, n_cells: int) -> None:
+    """Raise ValueError unless cells are increasing integers below a number."""
+    is_whole = (place < n_cells).all() and (place == np.floor(place)).all()
+    if not is_whole or (np.diff(place) <= 0).any():
+        raise ValueError(f"place must be distinct integers less than {n_cells}.")
+
+
+def _check_sums(sums: Floats) -> None:
+    """Raise ValueError unless the sums are those of weights and of parts of them."""
+    if len(sums) not in (3, 5):
+        raise ValueError(f"sums must have three or five rows, got {len(sums)}.")
+    weight, gap, correct = sums[:3]
+    slack = ROUNDING * weight
+    in_range = (np.abs(gap) <= weight + slack) & (np.abs(correct) <= weight + slack)
+    if not (in_range & (weight > 0) & (correct >= -slack)).all():
+        raise ValueError("sums must be those of weights, gaps and correctness.")
+    # One sample has the largest sum of squares, and 1e18 samples the smallest.
+    with np.errstate(over="ignore"):
+        largest = weight**2 * (1 + ROUNDING)
+    in_range = (sums[3:] <= largest) & (sums[3:] >= 0)
+    if not in_range.all() or (len(sums) == 5 and (sums[3] < 1e-18 * largest).any()):
+        raise ValueError("sums of squares must be those of the weights.")

@@ -1,4 +1,8 @@
-"""Sums of one chunk of samples for `CalibrationAccumulator`."""
+"""Sums over bins of samples in memory or on another device.
+
+The samples stay on their device: only the distinct labels and the sums over bins are
+copied to numpy. This is enabled by scikit-learn's setting `array_api_dispatch`.
+"""
 
 from __future__ import annotations
 
@@ -8,34 +12,50 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_calib._numerics.binned_gaps import class_bin_sums
-from sklearn_calib._validation.array_api import on_cpu
+from sklearn_calib._numerics.binning import (
+    cube_root_n_bins,
+    quantile_masses,
+    quantile_ranks,
+    uniform_edges,
+)
 from sklearn_calib._validation.arrays import (
     as_numbers,
+    convert_to_numpy,
+    device,
     is_array_api,
     is_empty,
+    on_cpu,
     row_blocks,
 )
 from sklearn_calib._validation.groups import group_members
 from sklearn_calib._validation.labels import as_labels
-from sklearn_calib._validation.limits import weight_factor
 from sklearn_calib._validation.probabilities import (
     as_proba_numbers,
     check_sample_weight,
     proba_blocks,
+    weight_factor,
 )
 from sklearn_calib._validation.samples import (
     as_columns,
     block_correct,
     check_lengths,
     check_targets,
+    check_targets_on_device,
     confidence_and_correct,
+    evaluated,
+    flat,
+    positive_last,
+    resolve_mode,
 )
 from sklearn_calib._validation.types import Array, Bools, Floats, Ints, Options, Weights
-from sklearn_calib.metrics._binned_sums.accumulator_device import DeviceChunk
 from sklearn_calib.metrics._binned_sums.grid import Cells, Grid
 
 # Number of cells of the classes whose sums are computed together.
 CELLS_AT_ONCE = 2**16
+
+# Elements processed at a time: each intermediate array takes 32 MiB of doubles.
+BLOCK_SIZE = 2**22
+MOST_BINS = 1024
 
 
 class Sums(NamedTuple):
@@ -195,3 +215,161 @@ def _class_cells(columns: Floats, codes: Ints, weight: Weights, grid: Grid) -> C
         parts.append(Cells.from_dense(sums, grid.n_cells * first))
     places, parts_sums = zip(*parts, strict=True)
     return Cells(np.concatenate(places), np.concatenate(parts_sums, axis=1))
+
+
+class DeviceChunk:
+    """Samples on another device, of which one number per sample is copied to numpy.
+
+    Attributes
+    ----------
+    weight : ndarray of shape (n_samples,) or None
+    """
+
+    weight: Weights
+
+    def __init__(
+        self, y_true: Any, y_proba: Any, labels: Any, sample_weight: Any
+    ) -> None:
+        self._data = check_targets_on_device(
+            y_true, flat(y_proba), labels, sample_weight
+        )
+        weight = self._data[-1]
+        self.weight = None if weight is None else self._to_numpy(weight)
+
+    def evaluated(self, mode: str) -> tuple[Floats, Bools]:
+        """Return the evaluated probability of each sample, and its correctness."""
+        value, correct = evaluated(*self._data[:-1], mode)
+        return self._to_numpy(value[:, 0]), self._to_numpy(correct[:, 0])
+
+    def totals(self) -> Floats:
+        """Return the sums of weight, correctness, confidence, Brier and log loss."""
+        xp, proba, y_true, labels, weight = self._data
+        confidence, correct = evaluated(*self._data[:-1], "top_label")
+        is_true = y_true[:, None] == labels[None, :]
+        p_true = xp.max(xp.where(is_true, proba, xp.zeros_like(proba)), axis=1)
+        log_loss = -xp.log(xp.clip(p_true, float(xp.finfo(proba.dtype).eps), None))
+        squares = xp.sum(proba * proba, axis=1) - 2 * p_true + 1
+        summands = correct[:, 0], confidence[:, 0], squares, log_loss
+        columns = [xp.astype(each, xp.float64) for each in summands]
+        columns = [xp.ones_like(columns[0]), *columns]
+        if weight is not None:
+            columns = [weight * column for column in columns]
+        return np.array([float(xp.sum(column)) for column in columns])
+
+    def class_cells(self, grid: Grid) -> Cells:
+        """Return the sums over the uniform bins of each class."""
+        if grid.is_fine or grid.n_bins > MOST_BINS:
+            raise TypeError(
+                "y_proba must be a numpy array or a tensor on the CPU for "
+                f'mode="classwise" with more than {MOST_BINS} bins or with '
+                'strategy="quantile". Move it to the CPU.'
+            )
+        xp, *_, weight = self._data
+        value, correct = evaluated(*self._data[:-1], "classwise")
+        sums = [*uniform_sums(xp, value, correct, weight, grid.n_bins)]
+        if weight is not None:
+            squares = uniform_sums(xp, value, correct, weight**2, grid.n_bins)
+            sums += [squares[0], squares[2]]
+        return Cells.from_dense(np.stack(sums).reshape(len(sums), -1))
+
+    def _to_numpy(self, array: Any) -> Array:
+        return convert_to_numpy(array, self._data[0])
+
+
+def array_api_gap_sums(
+    y_true: Any,
+    y_proba: Any,
+    labels: Any,
+    sample_weight: Any,
+    *,
+    mode: str | None,
+    n_bins: Any,
+    strategy: str,
+    pos_label: Any = None,
+) -> tuple[Floats, Floats, Floats]:
+    """Return weight, gap and number of correct predictions, (n_rows, n_bins) each."""
+    if strategy == "isotonic" or n_bins == "sweep":
+        raise ValueError(
+            'strategy must be "uniform" or "quantile", and n_bins an integer or '
+            f'"cube_root", for array API inputs, got {strategy!r} and {n_bins!r}. '
+            "Convert them to numpy arrays."
+        )
+    y_proba, labels, mode = positive_last(y_true, y_proba, labels, mode, pos_label)
+    mode = resolve_mode(mode, y_proba)
+    xp, proba, y_true, labels, weight = check_targets_on_device(
+        y_true, y_proba, labels, sample_weight
+    )
+    value, correct = evaluated(xp, proba, y_true, labels, mode)
+    if n_bins == "cube_root":
+        total = value.shape[0] if weight is None else float(xp.sum(weight))
+        n_bins = cube_root_n_bins(total)
+    if n_bins > MOST_BINS:
+        raise ValueError(
+            f"n_bins must be at most {MOST_BINS} for array API inputs, got {n_bins}. "
+            "Convert them to numpy arrays."
+        )
+    edges = _edges(xp, value, weight, n_bins, strategy)
+    return _sums(xp, value, correct, weight, edges)
+
+
+def _edges(xp: Any, value: Any, weight: Any, n_bins: int, strategy: str) -> Any:
+    """Return the interior bin edges, (n_bins - 1, n_rows) or (n_bins - 1, 1)."""
+    steps = np.arange(1, n_bins)
+    where = {"device": device(value)}
+    if strategy == "uniform":
+        return xp.asarray(
+            uniform_edges(n_bins, steps)[:, None], dtype=value.dtype, **where
+        )
+    if weight is None:
+        ranks = quantile_ranks(value.shape[0], n_bins, steps)
+        return xp.take(xp.sort(value, axis=0), xp.asarray(ranks, **where), axis=0)
+    edges = []
+    for row in range(value.shape[1]):
+        order = xp.argsort(value[:, row])
+        mass = xp.cumulative_sum(xp.take(weight, order))
+        wanted = quantile_masses(float(mass[-1]), n_bins, steps)
+        place = xp.searchsorted(mass, xp.asarray(wanted, **where))
+        edges.append(xp.take(value[:, row], xp.take(order, place)))
+    return xp.stack(edges, axis=1)
+
+
+def uniform_sums(
+    xp: Any, value: Any, correct: Any, weight: Any, n_bins: int
+) -> tuple[Floats, Floats, Floats]:
+    """Return the sums over bins of equal width."""
+    edges = _edges(xp, value, weight, n_bins, "uniform")
+    return _sums(xp, value, correct, weight, edges)
+
+
+def _sums(
+    xp: Any, value: Any, correct: Any, weight: Any, edges: Any
+) -> tuple[Floats, Floats, Floats]:
+    """Return weight, gap and correctness as numpy arrays, (n_rows, n_bins) each."""
+    n_samples, n_rows = value.shape
+    step, total = max(1, BLOCK_SIZE // n_rows), 0
+    for start in range(0, n_samples, step):
+        rows = slice(start, min(start + step, n_samples))
+        outcome = xp.astype(correct[rows, :], xp.float64)
+        summands = [
+            xp.ones_like(outcome),
+            xp.astype(value[rows, :], xp.float64),
+            outcome,
+        ]
+        if weight is not None:
+            summands = [weight[rows][:, None] * each for each in summands]
+        total = total + _block_sums(xp, value[rows, :], xp.stack(summands), edges)
+    weight, confidence, correct = convert_to_numpy(total, xp).transpose(1, 2, 0)
+    return weight, confidence - correct, correct
+
+
+def _block_sums(xp: Any, value: Any, summands: Any, edges: Any) -> Any:
+    """Return the sums of each bin, (n_bins, n_summands, n_rows), on the device."""
+    sums, n_edges = [], edges.shape[0]
+    for k in range(n_edges + 1):
+        inside = xp.ones_like(value, dtype=xp.bool)
+        if k > 0:
+            inside = inside & (value > edges[k - 1, :])
+        if k < n_edges:
+            inside = inside & (value <= edges[k, :])
+        sums.append(xp.sum(summands * xp.astype(inside, xp.float64), axis=1))
+    return xp.stack(sums)

@@ -1,11 +1,17 @@
-"""Smooth calibration error (smCE)."""
+"""Smooth calibration error (smCE), post-processing gap: Lipschitz functions."""
 
 from __future__ import annotations
 
+import math
+import warnings
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.linalg import solve_banded
+from scipy.special import expit, logit
+from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._numerics.binning import distinct_values
 from sklearn_calib._validation.declarations import (
@@ -14,8 +20,19 @@ from sklearn_calib._validation.declarations import (
     declare_interval,
     validate_params,
 )
-from sklearn_calib._validation.device_targets import evaluated_samples
-from sklearn_calib.metrics._calibration_errors.lipschitz import minimize_lipschitz
+from sklearn_calib._validation.samples import evaluated_samples
+from sklearn_calib._validation.types import Floats
+
+# Each value has an upper and a lower limit: two rows of slacks and of dual variables.
+SIDES = np.array([[1.0], [-1.0]])
+# A step goes at most this fraction of the way to the nearest limit.
+STEP_FRACTION = 0.995
+# Smallest allowed ratio of a product of slack and dual variable to the mean product.
+# Steps that leave this neighbourhood of the central path are rejected, as the method
+# may cycle there.
+CENTRAL = 1e-3
+# For smaller gaps, the ratio of dual variable and slack would overflow.
+SMALLEST_GAP = 1e-100
 
 
 @declare_interval(is_error=True)
@@ -123,3 +140,299 @@ def smooth_calibration_error(
         lambda _: -residual, np.zeros_like, np.diff(value), bound=1.0
     )
     return max(0.0, float(residual @ worst))
+
+
+@declare_interval(is_error=True, power=1)
+@validate_params(
+    {
+        **TARGETS,
+        "loss": [StrOptions({"log", "squared"})],
+        "mode": [StrOptions({"positive", "top_label"}), None],
+    },
+    prefer_skip_nested_validation=True,
+)
+def post_processing_gap(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    loss: str = "log",
+    mode: str | None = None,
+    pos_label: Any = None,
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    r"""Post-processing gap: largest reduction of the loss by a Lipschitz recalibration.
+
+    It measures how much smooth post-hoc calibration can improve the loss. Lower is
+    better: 0 means that no Lipschitz map reduces the loss.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        True labels, of any type.
+
+    y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
+        Predicted probabilities. A 1-d array contains the probabilities of the positive
+        class, which is the second of the two labels.
+
+    loss : {"log", "squared"}, default="log"
+        Loss of the evaluated probability: the log loss in nats, or the squared error.
+
+    mode : {"top_label", "positive"}, default=None
+        Probability that is evaluated: that of the predicted class, or that of the
+        positive class (of two). By default, "top_label" for a 2-d array and "positive"
+        for a 1-d array.
+
+    pos_label : label, default=None
+        Label of the positive class of a binary problem. It sets the mode to "positive";
+        a 1-d array then contains the probabilities of this class. By default, the
+        second of the two labels.
+
+    labels : array-like of shape (n_classes,), default=None
+        Labels of the columns of `y_proba`, such as `estimator.classes_`. By default,
+        the sorted distinct values of `y_true`, which must then contain every class.
+
+    sample_weight : array-like of shape (n_samples,), default=None
+        Sample weights. A weight of 2 is equivalent to including the sample twice.
+
+    Returns
+    -------
+    gap : float
+        Mean loss minus the lowest mean loss after recalibration. In [0, 1] for the
+        squared loss, in [0, 4] for the log loss.
+
+    Raises
+    ------
+    ValueError
+        If the labels do not match the columns of `y_proba`, or `y_proba` contains
+        values that are not probabilities.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If the optimisation does not converge to twelve digits.
+
+    See Also
+    --------
+    expected_calibration_error : Gap between confidence and accuracy, estimated with
+        bins.
+
+    Notes
+    -----
+    For the squared loss, the maps are :math:`v \mapsto v + \eta(v)` from [0, 1] to [0,
+    1] with a 1-Lipschitz update :math:`\eta` ([1]_, Definition 2.3). For the log loss,
+    the update is applied to the logit of :math:`v`, is 1-Lipschitz and has absolute
+    values of at most 4 ([1]_, Definition 4.3: the dual gap). Hence the maps are
+    non-decreasing, and move close probabilities by similar amounts.
+
+    Let :math:`s` be the smooth calibration error, the largest mean of
+    :math:`\eta(v) (y - v)` over 1-Lipschitz functions :math:`\eta` with values in [-1,
+    1]. The gap of the squared loss is between :math:`s^2` and :math:`2 s`. If
+    :math:`\eta` is instead a 1/4-Lipschitz function of the logit, the gap of the log
+    loss is between :math:`2 s^2` and :math:`4 s` ([1]_, Theorems 2.4 and 4.6).
+
+    Probabilities of 0 and 1 have infinite logits, and an infinite log loss if they are
+    wrong. They contribute the limit of the gap, which is 4 for a wrong probability.
+
+    The gap is biased upward, because the map is fitted to the evaluated samples. For
+    calibrated probabilities with a uniform distribution on [0, 1], it is about 0.010
+    for 1000 samples and 0.0005 for 100,000 samples.
+
+    The best map solves a convex optimisation problem with one variable for each
+    distinct probability. This takes 0.04 s for 10,000 samples, and 1 s for 100,000.
+
+    References
+    ----------
+    .. [1] J. Błasiok, P. Gopalan, L. Hu and P. Nakkiran, "When Does Optimizing a Proper
+       Loss Yield Calibration?", NeurIPS 2023.
+
+    .. [2] W. Liang, C. Dong, L. N. Zheng, W. E. Zhang and W. Chen, "Towards Trustworthy
+       Deep Neural Network through Euclidean Distance", arXiv:2410.18321, 2025,
+       definition 2.3.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_calib.metrics import post_processing_gap
+    >>> y_true = np.arange(100) % 10 < 7
+    >>> round(post_processing_gap(y_true, np.full(100, 0.9)), 3)
+    0.154
+    >>> round(post_processing_gap(y_true, np.full(100, 0.9), loss="squared"), 3)
+    0.04
+    """
+    confidence, correct, weight = evaluated_samples(
+        y_true, y_proba, labels, sample_weight, mode, pos_label
+    )
+    value, fraction, frequency = distinct_values(confidence, correct, weight)
+    gap = _log_gap if loss == "log" else _squared_gap
+    return max(0.0, float(fraction @ gap(value, fraction, frequency)))
+
+
+def _squared_gap(value: Floats, fraction: Floats, frequency: Floats) -> Floats:
+    """Return the reduction of the mean squared loss by the best map at each value."""
+    # The bound is never active, because frequencies are in [0, 1]. A bound of 1 would
+    # be reached where a frequency of 0 is predicted as 1, and slow the method down.
+    update = minimize_lipschitz(
+        lambda x: 2 * fraction * (value + x - frequency),
+        lambda _: 2 * fraction,
+        np.diff(value),
+        bound=2.0,
+    )
+    return -update * (update + 2 * (value - frequency))
+
+
+def _log_gap(value: Floats, fraction: Floats, frequency: Floats) -> Floats:
+    """Return the reduction of the mean log loss by the best map at each value."""
+    score = logit(value)
+    update = minimize_lipschitz(
+        lambda x: fraction * (expit(score + x) - frequency),
+        lambda x: fraction * expit(score + x) * expit(-score - x),
+        np.diff(score),
+        bound=4.0,
+    )
+    # The last term is log(1 + exp(score + update)) - log(1 + exp(score)), in a form
+    # that also holds for infinite scores.
+    return frequency * update - np.log1p(value * np.expm1(update))
+
+
+def minimize_lipschitz(
+    slope: Callable[[Floats], Floats],
+    curvature: Callable[[Floats], Floats],
+    gaps: Floats,
+    bound: float,
+    *,
+    tolerance: float = 1e-13,
+    max_iter: int = 500,
+) -> Floats:
+    """Minimise a sum of convex functions f_i(x_i) under Lipschitz constraints.
+
+    The constraints are ``abs(x[i + 1] - x[i]) <= gaps[i]`` and ``abs(x[i]) <= bound``.
+
+    Parameters
+    ----------
+    slope, curvature : callable
+        Functions of x that return the first and second derivatives of all f_i. Slopes
+        should be of the order of 1 / n_values, and third derivatives not larger than
+        second derivatives.
+
+    gaps : ndarray of shape (n_values - 1,)
+        Positive, may be infinite.
+
+    bound : float
+        Positive.
+
+    tolerance : float, default=1e-13
+        Tolerance of the sum above its minimum.
+
+    max_iter : int, default=500
+        Maximum number of steps. For up to 100,000 values, 10 to 50 steps are usual.
+
+    Returns
+    -------
+    x : ndarray of shape (n_values,)
+        The minimiser; it satisfies the constraints up to rounding.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If the method does not converge in `max_iter` steps.
+
+    Notes
+    -----
+    Mehrotra's primal-dual interior point method [1]_. As the constraints only
+    involve neighbours, each step solves a tridiagonal system.
+
+    References
+    ----------
+    .. [1] S. Mehrotra, "On the Implementation of a Primal-Dual Interior Point Method",
+       SIAM Journal on Optimization 2, 1992.
+    """
+    x = np.zeros(len(gaps) + 1)
+    # Gaps between values within the bounds are at most twice the bound.
+    limits = np.append(np.clip(gaps, SMALLEST_GAP, 4 * bound), np.full(len(x), bound))
+    slack = limits + np.zeros((2, 1))
+    dual = 0.01 / len(x) / slack
+    for _ in range(max_iter):
+        residual = slope(x) + _adjoint(dual[0] - dual[1])
+        total = np.vdot(dual, slack)
+        if max(total, np.abs(residual).sum()) < tolerance:
+            return np.clip(x, -bound, bound)  # for rounding errors
+        step = _newton_step(residual, curvature(x), slack, dual)
+        for products in _products(step, slack, dual):
+            dx, *change = step(products)
+            # With this bound on the third derivative, a damped step decreases f.
+            # Undamped steps may oscillate forever, for example for the log loss.
+            largest = np.abs(dx).max()
+            damped = math.log1p(largest) / largest if largest > 1e-8 else 1.0
+            length = min(damped, STEP_FRACTION * _longest(slack, dual, *change))
+            new = slack + length * change[0], dual + length * change[1]
+            if (new[0] * new[1]).min() > CENTRAL * np.mean(new[0] * new[1]):
+                break
+        x = x + length * dx
+        slack, dual = new
+    warnings.warn(
+        f"The minimisation did not converge in {max_iter} steps: the sum may be "
+        f"{total:.2g} above its minimum.",
+        ConvergenceWarning,
+    )
+    return x
+
+
+def _adjoint(forces: Floats) -> Floats:
+    """Return the total force on each x, from constraints on differences and on x."""
+    n_gaps = len(forces) // 2
+    return forces[n_gaps:] - np.diff(forces[:n_gaps], prepend=0.0, append=0.0)
+
+
+def _newton_step(
+    residual: Floats, curvature: Floats, slack: Floats, dual: Floats
+) -> Callable[[Any], tuple[Floats, Floats, Floats]]:
+    """Return a function that maps target products of slack and dual to a step.
+
+    The unknowns are x_1, force_1, x_2, force_2, ... in this order; the forces belong to
+    the constraints on differences. They are not eliminated, as the large stiffness of
+    an almost active constraint would absorb the curvature by rounding.
+    """
+    n_gaps = len(residual) - 1
+    stiffness = (dual / slack).sum(axis=0)
+    system = np.zeros((3, 2 * n_gaps + 1))
+    system[1, ::2] = curvature + stiffness[n_gaps:]
+    system[1, 1::2] = -1 / stiffness[:n_gaps]
+    system[0, 1::2], system[0, 2::2] = -1.0, 1.0
+    system[2, :-1] = system[0, 1:]
+
+    def step(products: Any) -> tuple[Floats, Floats, Floats]:
+        wanted = products / slack - dual
+        force = wanted[0] - wanted[1]
+        right = np.empty(2 * n_gaps + 1)
+        right[::2] = -residual - force[n_gaps:]
+        right[1::2] = -force[:n_gaps] / stiffness[:n_gaps]
+        solution = solve_banded((1, 1), system, right)
+        dx = solution[::2]
+        # More precise than the difference of dx, which has the rounding errors of x.
+        difference = (solution[1::2] - force[:n_gaps]) / stiffness[:n_gaps]
+        change = -SIDES * np.append(difference, dx)
+        return dx, change, wanted - dual / slack * change
+
+    return step
+
+
+def _products(
+    step: Callable[[Any], tuple[Floats, Floats, Floats]], slack: Floats, dual: Floats
+) -> Iterator[Any]:
+    """Yield target products of slack and dual, for a long step and for a safe one."""
+    _, *change = step(0.0)
+    length = _longest(slack, dual, *change)
+    mean = np.mean(slack * dual)
+    ahead = np.mean((slack + length * change[0]) * (dual + length * change[1]))
+    # The correction is scaled by the squared length of the step that it corrects.
+    yield (ahead / mean) ** 3 * mean - length**2 * change[0] * change[1]
+    yield mean / 2
+
+
+def _longest(
+    slack: Floats, dual: Floats, slack_change: Floats, dual_change: Floats
+) -> float:
+    """Return the longest step up to 1 that keeps slacks and duals non-negative."""
+    ratio = max((-slack_change / slack).max(), (-dual_change / dual).max())
+    return min(1.0, 1 / ratio) if ratio > 0 else 1.0

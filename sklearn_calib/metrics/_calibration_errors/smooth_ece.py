@@ -22,9 +22,12 @@ from sklearn_calib._validation.declarations import (
     declare_interval,
     validate_params,
 )
-from sklearn_calib._validation.device_targets import evaluated_samples
 from sklearn_calib._validation.probabilities import check_proba
-from sklearn_calib._validation.samples import as_columns, check_evaluated
+from sklearn_calib._validation.samples import (
+    as_columns,
+    check_evaluated,
+    evaluated_samples,
+)
 from sklearn_calib._validation.types import Array, Floats, Weights
 
 

@@ -19,7 +19,7 @@ from sklearn_calib._validation.declarations import (
     StrOptions,
     validate_params,
 )
-from sklearn_calib._validation.device_targets import evaluated_samples
+from sklearn_calib._validation.samples import evaluated_samples
 from sklearn_calib._validation.types import Floats
 
 EVALUATED = {**TARGETS, "mode": [StrOptions({"positive", "top_label"}), None]}

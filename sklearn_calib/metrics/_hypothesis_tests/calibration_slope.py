@@ -29,7 +29,7 @@ from sklearn_calib._validation.samples import (
     evaluated_problems,
 )
 from sklearn_calib._validation.types import Bools, Floats
-from sklearn_calib.metrics._hypothesis_tests.multinomial_recalibration import (
+from sklearn_calib.metrics._hypothesis_tests.recalibration import (
     Ratios,
     fit_recalibration,
     log_ratios,

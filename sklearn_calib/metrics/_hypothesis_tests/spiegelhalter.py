@@ -1,4 +1,4 @@
-"""Spiegelhalter's calibration test, and helpers shared by calibration tests."""
+"""Spiegelhalter's calibration test."""
 
 from __future__ import annotations
 

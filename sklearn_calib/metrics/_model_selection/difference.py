@@ -24,8 +24,11 @@ from sklearn_calib._validation.declarations import (
     interval_kind,
     validate_params,
 )
-from sklearn_calib._validation.limits import check_range
-from sklearn_calib._validation.probabilities import check_proba, check_proba_shape
+from sklearn_calib._validation.probabilities import (
+    check_proba,
+    check_proba_shape,
+    check_range,
+)
 from sklearn_calib._validation.samples import check_columns
 from sklearn_calib._validation.types import Array, Metric, Options, Seed, Weights
 from sklearn_calib.metrics._draws import (

@@ -16,17 +16,13 @@ from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import did_you_mean, validate_params
 from sklearn_calib._validation.types import Metric
 from sklearn_calib.metrics._calibration_errors.binned_error import (
+    classwise_calibration_error,
     expected_calibration_error,
     maximum_calibration_error,
 )
-from sklearn_calib.metrics._calibration_errors.classwise_error import (
-    classwise_calibration_error,
-)
 from sklearn_calib.metrics._calibration_errors.cumulated_error import (
-    ks_calibration_error,
-)
-from sklearn_calib.metrics._calibration_errors.cutoff_calibration_error import (
     cutoff_calibration_error,
+    ks_calibration_error,
 )
 from sklearn_calib.metrics._calibration_errors.integrated_index import (
     integrated_calibration_index,
