@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from sklearn_calib._lazy_names import lazy_names
 from sklearn_calib._sklearn.scorer_names import register_scorers
+from sklearn_calib._version import __version__
 from sklearn_calib.metrics import get_scorer, get_scorer_names
 
 if TYPE_CHECKING:  # editors and type checkers cannot follow lazy loading
@@ -34,8 +35,6 @@ if TYPE_CHECKING:  # editors and type checkers cannot follow lazy loading
         SelectiveClassifier,
     )
     from sklearn_calib.persistence import load, save
-
-__version__ = "0.1.0"
 
 _HOMES = {
     "CalibratedClassifier": "sklearn_calib.estimators",

@@ -4,7 +4,9 @@ import ast
 import inspect
 import pkgutil
 import re
+from collections import Counter
 from functools import cache
+from graphlib import TopologicalSorter
 from importlib import import_module
 from pathlib import Path
 
@@ -16,28 +18,22 @@ from sklearn_calib import calibrators, losses, metrics
 PACKAGE = Path(sklearn_calib.__file__).parent
 CHECKOUT = Path(__file__).parent.parent
 
-# Private packages, which all topics may import. They import each other.
-PRIVATE = {"_expressions", "_numerics", "_sklearn", "_solvers", "_state", "_torch"}
-PRIVATE |= {"_lazy_names", "_validation"}
-# The topic on the left may also import the topics on the right, and itself.
-MAY_IMPORT = {
-    **{key: set() for key in PRIVATE},
-    "_registry": set(),
-    "calibrators": {"metrics"},
-    "callbacks": {"losses"},
-    "datasets": set(),
-    "deployment": set(),
-    "displays": {"deployment", "metrics"},
-    "estimators": {"calibrators", "callbacks", "datasets", "losses"},
-    "evaluation": {"estimators", "metrics"},
-    "losses": set(),
-    "metrics": set(),
-    "onnx": {"calibrators", "deployment", "estimators", "losses"},
-    # It finds estimators by the names in files, and imports them when they occur.
-    "persistence": {"calibrators"},
+# What may import what: in each folder, a package or file those to its right.
+LINES = re.search(
+    "```text\n(sklearn_calib: .*?)```",
+    (CHECKOUT / "CONTRIBUTING.md").read_text(encoding="utf-8"),
+    re.DOTALL,
+)[1]
+ORDER = {
+    folder: names.split()
+    for folder, names in (line.split(": ") for line in LINES.splitlines())
 }
+PRIVATE = {name for name in ORDER["sklearn_calib"] if name.startswith("_")}
+# They do not import torch. What does is loaded by them in functions only.
 WITHOUT_TORCH = {"calibrators", "displays", "evaluation", "metrics"}
 WITHOUT_TORCH |= {"deployment", "persistence"} | PRIVATE - {"_torch"}
+WITH_TORCH = {"_torch", "callbacks", "datasets", "losses"}
+MOST_ENTRIES = 12
 OF_ONNX = {"onnx", "onnxruntime", "onnxscript", "skl2onnx"}
 OF_DASK = {"dask", "distributed"}
 # The only files that know scikit-learn's private names.
@@ -95,19 +91,73 @@ def imported_when_loaded(tree):
             yield from imported_names(node)
 
 
-def test_topics_import_only_what_they_may():
-    forbidden = {}
+def test_each_package_is_in_the_order():
+    for folder, order in ORDER.items():
+        path = PACKAGE if folder == PACKAGE.name else PACKAGE / folder
+        inside = {p.parent.name for p in path.glob("*/__init__.py")}
+        inside |= {p.stem for p in path.glob("*.py")} - {"__init__"}
+        assert inside == set(order)
+
+
+def test_imports_point_to_the_right():
+    wrong = []
     for name, tree in TREES.items():
-        topic = name.split("/")[0]
-        imported = list(imported_names(tree))
-        topics = {n.split(".")[1] for n in imported if n.startswith("sklearn_calib.")}
-        allowed = MAY_IMPORT.get(topic.removesuffix(".py"), {*TOPICS}) | PRIVATE
-        found = (topics & set(TOPICS)) - allowed - {topic}
-        if topic in WITHOUT_TORCH:
-            found |= {n.split(".")[0] for n in imported} & {"torch", "skorch"}
-        if found:
-            forbidden[name] = found
-    assert not forbidden
+        parts = [PACKAGE.name, *name.removesuffix(".py").split("/")]
+        for full in imported_names(tree):
+            pairs = list(zip(parts, full.split("."), strict=False))
+            k = next((k for k, (one, other) in enumerate(pairs) if one != other), 0)
+            order = ORDER.get(parts[k - 1]) if 0 < k < 3 else None
+            if order is None or parts[k] == "__init__":
+                continue
+            one, other = pairs[k]
+            if other not in order or order.index(one) > order.index(other):
+                wrong.append(f"{name} imports {full}")
+    assert not wrong
+
+
+def test_no_files_import_each_other():
+    homes = {
+        ".".join([PACKAGE.name, *name.removesuffix(".py").split("/")]).removesuffix(
+            ".__init__"
+        ): name
+        for name in TREES
+    }
+    graph = {
+        name: {
+            homes.get(full) or homes.get(full.rpartition(".")[0])
+            for full in imported_names(tree)
+        }
+        - {None}
+        for name, tree in TREES.items()
+    }
+    TopologicalSorter(graph).prepare()  # raises an error that shows a circle
+
+
+def test_names_of_files_are_unique():
+    stems = Counter(path.stem.lstrip("_") for path in MODULES)
+    assert not {stem for stem, count in stems.items() if count > 1} - {"init__"}
+
+
+def test_no_folder_has_too_many_entries():
+    entries = Counter(path.parent for path in MODULES)
+    entries.update(path.parent.parent for path in MODULES if path.stem == "__init__")
+    del entries[PACKAGE]
+    assert max(entries.values()) <= MOST_ENTRIES
+
+
+def test_packages_without_torch():
+    found = {}
+    for name, tree in TREES.items():
+        if name.split("/")[0].removesuffix(".py") in WITHOUT_TORCH:
+            imported = {n.split(".")[0] for n in imported_names(tree)}
+            loaded = {
+                n.split(".")[1]
+                for n in imported_when_loaded(tree)
+                if n.startswith("sklearn_calib.")
+            }
+            if names := imported & {"torch", "skorch"} | loaded & WITH_TORCH:
+                found[name] = names
+    assert not found
 
 
 def test_no_package_imports_a_module_of_another():

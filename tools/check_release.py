@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PLACEHOLDER = "example.org"
 # Each file states the version once, in this form.
 VERSIONS = {
-    "sklearn_calib/__init__.py": r'^__version__ = "(.+)"$',
+    "sklearn_calib/_version.py": r'^__version__ = "(.+)"$',
     "CITATION.cff": r"^version: (.+)$",
     "recipe/meta.yaml": r'^{% set version = "(.+)" %}$',
     "CHANGELOG.md": r"^## \[(\d.+)\] - \d{4}-\d\d-\d\d$",

@@ -81,6 +81,11 @@ def is_dask_array(values: Any) -> bool:
     return is_instance(values, "dask.array", "Array")
 
 
+def has_dask_arrays(*arrays: Any) -> bool:
+    """Whether one of the arrays is a Dask array."""
+    return any(map(is_dask_array, arrays))
+
+
 def check_in_memory(
     values: Any, name: str, way_out: str = "Call its method compute()."
 ) -> None:

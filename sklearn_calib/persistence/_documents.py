@@ -13,6 +13,7 @@ from sklearn_calib._state.schema import Fields, Source
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import did_you_mean
 from sklearn_calib._validation.types import Array
+from sklearn_calib._version import __version__
 from sklearn_calib.calibrators import get_calibrator, get_calibrator_names
 
 FORMAT = "sklearn_calib"
@@ -109,8 +110,6 @@ def from_dict(document: dict[str, Any], *, module: Any = None, loss: Any = None)
 
 def write_document(model: Any, tensors: dict[str, Array] | None) -> dict[str, Any]:
     """Return a document, with the arrays of networks in `tensors` unless it is None."""
-    from sklearn_calib import __version__
-
     _check_class(model, "model")
     model._check_can_be_saved()
     document = {

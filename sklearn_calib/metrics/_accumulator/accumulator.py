@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from numbers import Integral
 from typing import Any, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import clone
 
 from sklearn_calib._state.mergeable import Accumulator
 from sklearn_calib._state.schema import (
@@ -20,7 +22,8 @@ from sklearn_calib._state.schema import (
     Object,
     Spec,
 )
-from sklearn_calib._validation.arrays import shown
+from sklearn_calib._validation.arrays import has_dask_arrays, shown
+from sklearn_calib._validation.dask_arrays import sum_of_blocks
 from sklearn_calib._validation.declarations import (
     BETWEEN_0_AND_1,
     BINS,
@@ -41,10 +44,6 @@ from sklearn_calib.metrics._accumulator.cell_metrics import (
     metric_and_options,
     quantile_bound,
     ranking_bound,
-)
-from sklearn_calib.metrics._accumulator.dask_errors import (
-    has_dask_arrays,
-    sum_of_chunks,
 )
 from sklearn_calib.metrics._binned_sums.grid import Cells, Grid, check_cells
 from sklearn_calib.metrics._binned_sums.sample_sums import (
@@ -119,19 +118,12 @@ class AccumulatorState(Accumulator):
 
     def _add(self, new: Sums) -> Self:
         """Add sums whose weights are multiplied by a factor to the stored sums."""
-        cells, totals, factor = new
         if self._has_seen():
             self._check_unchanged()
-            common = min(self.factor_, factor)
-            mine, its = common / self.factor_, common / factor
-            cells = {
-                mode: self.cells_[mode].scaled(mine).add(each.scaled(its))
-                for mode, each in cells.items()
-            }
-            totals, factor = mine * self.totals_ + its * totals, common
+            new = self._sums().add(new)
         else:
             self._settings_seen, self.groups_ = self._settings(), {}
-        self.cells_, self.totals_, self.factor_ = cells, totals, factor
+        self.cells_, self.totals_, self.factor_ = new
         return self
 
     @property
@@ -701,14 +693,9 @@ class CalibrationAccumulator(AccumulatorResults):
         # Groups and blocks have no names of columns.
         check_columns(y_proba, None, self.labels)
         if has_dask_arrays(y_true, y_proba, sample_weight, groups):
-            total = sum_of_chunks(
-                self,
-                y_true=y_true,
-                y_proba=y_proba,
-                sample_weight=sample_weight,
-                groups=groups,
-            )
-            return self.merge(total)
+            arrays: Options = {"y_true": y_true, "y_proba": y_proba}
+            arrays |= {"sample_weight": sample_weight, "groups": groups}
+            return self.merge(sum_of_blocks(partial(_accumulate, clone(self)), arrays))
         if groups is None:
             new = chunk_sums(y_true, y_proba, sample_weight, self.labels, grids)
             return self if new is None else self._add(new)
@@ -746,3 +733,8 @@ def _check_sums(sums: Floats) -> None:
     in_range = (sums[3:] <= largest) & (sums[3:] >= 0)
     if not in_range.all() or (len(sums) == 5 and (sums[3] < 1e-18 * largest).any()):
         raise ValueError("sums of squares must be those of the weights.")
+
+
+def _accumulate(empty: CalibrationAccumulator, **chunk: Any) -> CalibrationAccumulator:
+    """Return a new accumulator of a chunk, as several threads share the empty one."""
+    return clone(empty).update(**chunk)

@@ -19,7 +19,7 @@ from sklearn_calib._sklearn.metric_options import (
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import StrOptions, validate_params
 from sklearn_calib._validation.types import Floats, Metric, Options
-from sklearn_calib.metrics._binned_sums.grid import Cells, Grid
+from sklearn_calib.metrics._binned_sums.grid import Cells, Grid, sums_over_bins
 from sklearn_calib.metrics._calibration_errors.binned_error import (
     NORM,
     check_reduce_bias,
@@ -203,16 +203,6 @@ def evaluate(
     rows = cells.rows(n_rows, grid.n_cells)
     values = [points(row, grid).measure(metric, mode, options) for row in rows]
     return values[0] if mode != "classwise" else float(np.mean(values))
-
-
-def sums_over_bins(cells: Cells, grid: Grid, n_rows: int) -> Floats:
-    """Return the sums over bins, of shape (3, n_rows, n_bins)."""
-    if grid.is_fine:
-        rows = cells.rows(n_rows, grid.n_cells)
-        return np.stack([row.in_bins(grid) for row in rows], axis=1)
-    sums = np.zeros((3, n_rows * grid.n_cells))
-    sums[:, cells.place] = cells.sums[:3]
-    return sums.reshape(3, n_rows, grid.n_cells)
 
 
 def ranking_bound(

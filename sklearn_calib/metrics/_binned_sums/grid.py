@@ -149,3 +149,13 @@ class Cells(NamedTuple):
         cumulated = np.pad(self.sums[:3].cumsum(axis=1), ((0, 0), (1, 0)))
         ends = grid.bin_ends(self.place, self.sums[0])
         return np.diff(cumulated[:, ends], axis=1, prepend=0)
+
+
+def sums_over_bins(cells: Cells, grid: Grid, n_rows: int) -> Floats:
+    """Return the sums over bins, of shape (3, n_rows, n_bins)."""
+    if grid.is_fine:
+        rows = cells.rows(n_rows, grid.n_cells)
+        return np.stack([row.in_bins(grid) for row in rows], axis=1)
+    sums = np.zeros((3, n_rows * grid.n_cells))
+    sums[:, cells.place] = cells.sums[:3]
+    return sums.reshape(3, n_rows, grid.n_cells)

@@ -1,4 +1,4 @@
-"""Sums over bins of samples in memory or on another device.
+"""Sums over bins of samples in memory, on another device or in Dask arrays.
 
 The samples stay on their device: only the distinct labels and the sums over bins are
 copied to numpy. This is enabled by scikit-learn's setting `array_api_dispatch`.
@@ -6,6 +6,8 @@ copied to numpy. This is enabled by scikit-learn's setting `array_api_dispatch`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,13 +24,19 @@ from sklearn_calib._validation.arrays import (
     as_numbers,
     convert_to_numpy,
     device,
+    has_dask_arrays,
     is_array_api,
     is_empty,
     on_cpu,
     row_blocks,
 )
+from sklearn_calib._validation.dask_arrays import (
+    labels_of_blocks,
+    lazy_columns,
+    sum_of_blocks,
+)
 from sklearn_calib._validation.groups import group_members
-from sklearn_calib._validation.labels import as_labels
+from sklearn_calib._validation.labels import as_labels, encode_labels
 from sklearn_calib._validation.probabilities import (
     as_proba_numbers,
     check_sample_weight,
@@ -38,17 +46,24 @@ from sklearn_calib._validation.probabilities import (
 from sklearn_calib._validation.samples import (
     as_columns,
     block_correct,
+    check_columns,
     check_lengths,
     check_targets,
     check_targets_on_device,
     confidence_and_correct,
     evaluated,
     flat,
+    positive_code,
     positive_last,
     resolve_mode,
 )
 from sklearn_calib._validation.types import Array, Bools, Floats, Ints, Options, Weights
-from sklearn_calib.metrics._binned_sums.grid import Cells, Grid
+from sklearn_calib.metrics._binned_sums.grid import (
+    Cells,
+    Grid,
+    check_cells,
+    sums_over_bins,
+)
 
 # Number of cells of the classes whose sums are computed together.
 CELLS_AT_ONCE = 2**16
@@ -64,6 +79,28 @@ class Sums(NamedTuple):
     cells: dict[str, Cells]  # by mode
     totals: Floats
     factor: float
+
+    def add(self, other: Sums) -> Sums:
+        """Return the sums of both, whose weights have a common factor."""
+        common = min(self.factor, other.factor)
+        mine, its = common / self.factor, common / other.factor
+        cells = {
+            mode: self.cells[mode].scaled(mine).add(each.scaled(its))
+            for mode, each in other.cells.items()
+        }
+        return Sums(cells, mine * self.totals + its * other.totals, common)
+
+
+@dataclass(frozen=True)
+class Total:
+    """Sums of chunks, None if no chunk has a sample with positive weight."""
+
+    sums: Sums | None
+
+    def __add__(self, other: Total) -> Total:
+        if self.sums is None or other.sums is None:
+            return other if self.sums is None else self
+        return Total(self.sums.add(other.sums))
 
 
 def split_by_group(
@@ -274,6 +311,78 @@ class DeviceChunk:
 
     def _to_numpy(self, array: Any) -> Array:
         return convert_to_numpy(array, self._data[0])
+
+
+def gap_sums_elsewhere(
+    y_true: Any, y_proba: Any, labels: Any, sample_weight: Any, **bins: Any
+) -> tuple[Floats, Floats, Floats]:
+    """Return weight, gap and number of correct predictions, (n_rows, n_bins) each.
+
+    One of the arrays is a Dask array, or they are on another device.
+    """
+    is_lazy = has_dask_arrays(y_true, y_proba, sample_weight)
+    gap_sums = dask_gap_sums if is_lazy else array_api_gap_sums
+    return gap_sums(y_true, y_proba, labels, sample_weight, **bins)
+
+
+def dask_gap_sums(
+    y_true: Any,
+    y_proba: Any,
+    labels: Any,
+    sample_weight: Any,
+    *,
+    mode: str | None,
+    n_bins: Any,
+    strategy: str,
+    pos_label: Any = None,
+) -> tuple[Floats, Floats, Floats]:
+    """Return weight, gap and number of correct predictions of Dask arrays.
+
+    These are the sums of all blocks, which give the exact error.
+    """
+    if strategy != "uniform" or isinstance(n_bins, str):
+        raise ValueError(
+            'strategy must be "uniform" and n_bins an integer for Dask arrays, got '
+            f"{strategy!r} and {n_bins!r}. CalibrationAccumulator approximates the "
+            'error for "quantile". Or call compute() to load all samples.'
+        )
+    given, y_proba = y_proba, lazy_columns(y_proba)
+    if labels is None:
+        labels = labels_of_blocks(y_true)
+        encode_labels(labels, n_classes=2 if y_proba.ndim == 1 else y_proba.shape[1])
+    check_columns(given, None, labels)
+    if pos_label is not None:
+        labels = as_labels(labels, "labels")
+        if positive_code(pos_label, mode, labels) == 0:
+            labels = labels[::-1]
+            y_proba = y_proba if y_proba.ndim == 1 else y_proba[:, ::-1]
+        mode = "positive"
+    mode = resolve_mode(mode, y_proba)
+    n_rows = len(labels) if mode == "classwise" else 1
+    grid = Grid(n_bins, strategy, is_fine=mode != "classwise")
+    check_cells(grid, n_rows)
+    total: Total = sum_of_blocks(
+        partial(_total_of_block, labels=labels, grids={mode: grid}),
+        {"y_true": y_true, "y_proba": y_proba, "sample_weight": sample_weight},
+    )
+    if total.sums is None:
+        raise ValueError(
+            "y_proba must contain a sample with positive weight, got none in all "
+            "blocks. Check the data and sample_weight."
+        )
+    weight, gap, correct = sums_over_bins(total.sums.cells[mode], grid, n_rows)
+    return weight, gap, correct
+
+
+def _total_of_block(
+    y_true: Any,
+    y_proba: Any,
+    sample_weight: Any = None,
+    *,
+    labels: Any,
+    grids: dict[str, Grid],
+) -> Total:
+    return Total(chunk_sums(y_true, y_proba, sample_weight, labels, grids))
 
 
 def array_api_gap_sums(

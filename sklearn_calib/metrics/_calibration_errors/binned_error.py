@@ -15,7 +15,7 @@ from sklearn_calib._numerics.binned_gaps import (
     isotonic_calibration_error,
 )
 from sklearn_calib._numerics.binning import resolve_n_bins, sweep_n_bins
-from sklearn_calib._validation.arrays import is_array_api
+from sklearn_calib._validation.arrays import has_dask_arrays, is_array_api
 from sklearn_calib._validation.declarations import (
     BINS_OF_ERRORS,
     MODES,
@@ -32,11 +32,7 @@ from sklearn_calib._validation.samples import (
     confidence_and_correct,
 )
 from sklearn_calib._validation.types import Floats, Ints, Options, Weights
-from sklearn_calib.metrics._accumulator.dask_errors import (
-    has_dask_arrays,
-    sums_of_dask_arrays,
-)
-from sklearn_calib.metrics._binned_sums.sample_sums import array_api_gap_sums
+from sklearn_calib.metrics._binned_sums.sample_sums import gap_sums_elsewhere
 
 NORM = {"norm": [StrOptions({"l1", "l2", "max"})]}
 
@@ -268,12 +264,8 @@ def expected_calibration_error(
         )
     bins: Options = {"n_bins": n_bins, "strategy": strategy}
     bins |= {"mode": mode, "pos_label": pos_label}
-    if has_dask_arrays(y_true, y_proba, sample_weight):
-        total = sums_of_dask_arrays(y_true, y_proba, labels, sample_weight, **bins)
-        error = total.compute(norm=norm, reduce_bias=reduce_bias)
-        return (error, int(n_bins)) if return_n_bins else error
-    if is_array_api(y_proba):
-        sums = array_api_gap_sums(y_true, y_proba, labels, sample_weight, **bins)
+    if has_dask_arrays(y_true, y_proba, sample_weight) or is_array_api(y_proba):
+        sums = gap_sums_elsewhere(y_true, y_proba, labels, sample_weight, **bins)
         error = gap_error(*sums, norm, reduce_bias=reduce_bias)
         return (error, sums[0].shape[1]) if return_n_bins else error
     proba, codes, weight, mode = check_evaluated(
@@ -516,11 +508,8 @@ def classwise_calibration_error(
     """
     check_reduce_bias(reduce_bias, norm, strategy)
     bins: Options = {"mode": "classwise", "n_bins": n_bins, "strategy": strategy}
-    if has_dask_arrays(y_true, y_proba, sample_weight):
-        total = sums_of_dask_arrays(y_true, y_proba, labels, sample_weight, **bins)
-        return total.compute(norm=norm, reduce_bias=reduce_bias, average=average)
-    if is_array_api(y_proba):
-        sums = array_api_gap_sums(y_true, y_proba, labels, sample_weight, **bins)
+    if has_dask_arrays(y_true, y_proba, sample_weight) or is_array_api(y_proba):
+        sums = gap_sums_elsewhere(y_true, y_proba, labels, sample_weight, **bins)
         return gap_error(*sums, norm, reduce_bias=reduce_bias, average=average)
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
     return over_classes(
