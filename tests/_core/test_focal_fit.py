@@ -89,6 +89,16 @@ def test_gamma_that_is_given(gamma):
         assert temperature == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:The temperature")
+def test_steps_that_are_too_long_are_halved():
+    """One prediction is much more confident than the others, which are wrong."""
+    logits, codes = np.array([[0, 0.1], [0, 0.1], [0, 10]]), np.array([0, 0, 1])
+    temperature, _ = fit_focal_temperature(array_blocks(logits, codes), gamma=3)
+    best = nll(logits, codes, temperature, 3)
+    for factor in (0.99, 1.01):
+        assert best < nll(logits, codes, factor * temperature, 3)
+
+
 def test_temperature_follows_the_scale():
     logits, codes = make_underconfident(500)
     temperature, gamma = fit_focal_temperature(array_blocks(logits, codes))

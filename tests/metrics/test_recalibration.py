@@ -171,6 +171,12 @@ def test_slopes_do_not_exist(y_proba):
     assert np.isfinite(result.in_the_large).all()
 
 
+def test_slopes_of_perfect_predictions_do_not_exist():
+    with pytest.warns(UndefinedMetricWarning, match="are equal or separate"):
+        result = recalibration_test([0, 1, 2], np.eye(3))
+    assert np.isnan(result.pvalue)
+
+
 def is_separable(codes, y_proba):
     """Whether some scores are at least as large at the true class, and larger once."""
     x = np.log(y_proba / y_proba[:, :1])
