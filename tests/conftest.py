@@ -38,8 +38,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 def pytest_generate_tests(metafunc):
     """Make one test of the cases of ``parametrize``, unless they are selected by name.
 
-    See `pytest_pyfunc_call` for the reason. The cases remain tests if one of them has
-    a mark, or if the test has a fixture that is made for each test.
+    See `pytest_pyfunc_call` for the reason. The cases remain tests if they are slow, if
+    one of them has a mark, or if the test has a fixture that is made for each test.
     """
     marks = [m for m in metafunc.definition.own_markers if m.name == "parametrize"]
     if runs_selected_cases(metafunc.config) or not can_be_joined(metafunc, marks):
@@ -62,13 +62,15 @@ def runs_selected_cases(config):
 
 
 def can_be_joined(metafunc, marks):
-    """Return whether no case has a mark, and no fixture is made for each test.
+    """Return whether the cases are quick, have no marks, and share their fixtures.
 
     What `monkeypatch` sets is undone between the cases.
     """
     fixtures = metafunc._arg2fixturedefs.items()
     anew = {name for name, made in fixtures if made[-1].scope == "function"}
-    return anew <= {"monkeypatch"} and all(
+    if metafunc.definition.get_closest_marker("slow") or anew - {"monkeypatch"}:
+        return False
+    return all(
         len(mark.args) == 2
         and isinstance(mark.args[1], Collection)
         and mark.kwargs.keys() <= {"ids"}
