@@ -195,7 +195,7 @@ def read_results(options):
     """Return the results in the output with these sizes, as dicts."""
     if not options.output.exists():
         return []
-    results = map(json.loads, options.output.read_text().splitlines())
+    results = map(json.loads, options.output.read_text("utf-8").splitlines())
     return [row for row in results if sizes(options).items() <= row.items()]
 
 

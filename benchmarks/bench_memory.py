@@ -154,7 +154,7 @@ def run(folder, make_call, name, option, from_logits, pipe):
 
 def anonymous(pid):
     """Return the resident anonymous memory of a process in bytes."""
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+    for line in Path(f"/proc/{pid}/status").read_text("utf-8").splitlines():
         if line.startswith("RssAnon"):
             return 1024 * int(line.split()[1])
     return 0

@@ -167,7 +167,7 @@ def main():
                             RISKS[name], *data, n_samples, args.repeats, args.seed
                         )
                         append([*key, *(f"{each:.3f}" for each in found), args.repeats])
-    print(args.output.read_text())
+    print(args.output.read_text("utf-8"))
 
 
 if __name__ == "__main__":

@@ -95,9 +95,10 @@ def joined(names, rows):
 
 
 def pytest_make_parametrize_id(val):
-    """Return the name of a function or class, or the text of a value, for ``-k``."""
-    text = val if isinstance(val, str) else SHORT.repr(val)
-    return re.sub(r" at 0x\w+", "", getattr(val, "__name__", text))
+    """Return the name of a function or class, or the text of an object, for ``-k``."""
+    if isinstance(val, str):
+        return None  # as usual
+    return re.sub(r" at 0x\w+", "", getattr(val, "__name__", SHORT.repr(val)))
 
 
 SHORT = Repr()
@@ -227,7 +228,7 @@ BAD_INPUT = {
 
 @cache
 def _read_reference(name):
-    return json.loads((HERE / "reference" / f"{name}.json").read_text())
+    return json.loads((HERE / "reference" / f"{name}.json").read_text("utf-8"))
 
 
 @pytest.fixture(scope="session")

@@ -56,7 +56,7 @@ ALL_LOSSES = [*losses.get_loss_names(), *losses.get_loss_names(multilabel=True)]
 
 MODULES = sorted(PACKAGE.rglob("*.py"))
 TREES = {
-    path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text())
+    path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text("utf-8"))
     for path in MODULES
 }
 TOPICS = sorted(
@@ -218,7 +218,9 @@ def test_privates_of_scikit_learn_are_known_in_few_files():
 @all_topics
 def test_init_only_reexports(topic):
     """A docstring, imports or the homes of lazy names, and nothing is forgotten."""
-    docstring, *body = ast.parse((PACKAGE / topic / "__init__.py").read_text()).body
+    docstring, *body = ast.parse(
+        (PACKAGE / topic / "__init__.py").read_text("utf-8")
+    ).body
     assert isinstance(docstring.value, ast.Constant)
     # What only type checkers see stands under `if TYPE_CHECKING`.
     body += [line for node in body if isinstance(node, ast.If) for line in node.body]
@@ -367,7 +369,7 @@ def test_every_public_name_has_a_test_file(topic):
     files = [
         f for f in folder.glob("test_*.py") if not f.name.startswith("test_common")
     ]
-    words = {word for f in files for word in re.findall(r"\w+", f.read_text())}
+    words = {word for f in files for word in re.findall(r"\w+", f.read_text("utf-8"))}
     rows = [
         f"test_{getattr(package, name).__module__.rpartition('.')[2]}.py, for {name}"
         for name in package.__all__
@@ -378,7 +380,7 @@ def test_every_public_name_has_a_test_file(topic):
 
 def test_rows_are_what_the_registries_hold():
     """The rows that messages suggest are those that are there."""
-    text = "".join((PACKAGE / path).read_text() for path in REGISTRIES.values())
+    text = "".join((PACKAGE / path).read_text("utf-8") for path in REGISTRIES.values())
     assert row(losses.DualFocalLoss) in text
     assert row(calibrators.TemperatureScaling) in text
 
@@ -387,7 +389,7 @@ def test_rows_are_what_the_registries_hold():
 def test_type_checkers_see_what_loads_lazily(topic):
     """What stands under `if TYPE_CHECKING` is what the package gives at run time."""
     package = import_module(f"sklearn_calib.{topic}")
-    body = ast.parse((PACKAGE / topic / "__init__.py").read_text()).body
+    body = ast.parse((PACKAGE / topic / "__init__.py").read_text("utf-8")).body
     seen = {
         alias.asname or alias.name: node.module
         for block in body

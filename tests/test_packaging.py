@@ -17,10 +17,10 @@ import sklearn_calib
 from sklearn_calib._sklearn.doc_links import SITE
 
 CHECKOUT = Path(__file__).parent.parent
-PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
+PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text("utf-8"))["project"]
 PINS = dict(
     line.lower().replace("_", "-").split("==")
-    for line in (CHECKOUT / "constraints.txt").read_text().splitlines()
+    for line in (CHECKOUT / "constraints.txt").read_text("utf-8").splitlines()
     if not line.startswith("#")
 )
 REQUIREMENTS = [
@@ -56,14 +56,14 @@ def read_recipe(text):
 
 
 def test_the_conda_recipe_and_the_citation_agree_with_the_project():
-    recipe = read_recipe((CHECKOUT / "recipe" / "meta.yaml").read_text())
+    recipe = read_recipe((CHECKOUT / "recipe" / "meta.yaml").read_text("utf-8"))
     python, *requirements = recipe["requirements"]["run"]
     plain = [r.replace("pytorch", "torch").replace(" ", "") for r in requirements]
     wanted = f"python {PROJECT['requires-python']}", PROJECT["dependencies"]
     assert (python, plain) == wanted
     about = recipe["about"]["home"], recipe["about"]["summary"]
     assert about == (PROJECT["urls"]["Documentation"], PROJECT["description"])
-    citation = yaml.safe_load((CHECKOUT / "CITATION.cff").read_text())
+    citation = yaml.safe_load((CHECKOUT / "CITATION.cff").read_text("utf-8"))
     versions = recipe["package"]["version"], citation["version"]
     assert versions == (sklearn_calib.__version__,) * 2
 

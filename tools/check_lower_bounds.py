@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def lower_bounds():
     """Return the requirements of pyproject.toml with lower bounds as exact versions."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     requirements = project["dependencies"] + project["optional-dependencies"]["plot"]
     unbounded = [requirement for requirement in requirements if ">=" not in requirement]
     if unbounded:

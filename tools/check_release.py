@@ -31,7 +31,7 @@ def faults(tag, root=ROOT):
         if found is None or f"v{found[1]}" != tag:
             stated = "no version" if found is None else f"the version {found[1]}"
             yield f"{name} has {stated}, the tag is {tag}"
-    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
     for name, url in project["urls"].items():
         if PLACEHOLDER in url:
             yield f"pyproject.toml: the URL {name} is a placeholder, {url}"

@@ -10,7 +10,9 @@ from pathlib import Path
 import sklearn_calib
 
 PACKAGE = Path(sklearn_calib.__file__).parent
-TREES = {path: ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))}
+TREES = {
+    path: ast.parse(path.read_text("utf-8")) for path in sorted(PACKAGE.rglob("*.py"))
+}
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef
 
 
@@ -85,7 +87,7 @@ def lines():
         docs += len(of_docs)
         code += sum(
             bool(line.strip()) and not line.strip().startswith("#") and k not in of_docs
-            for k, line in enumerate(path.read_text().splitlines(), 1)
+            for k, line in enumerate(path.read_text("utf-8").splitlines(), 1)
         )
     return code, docs
 
@@ -100,11 +102,15 @@ def main():
     stems = Counter(path.stem.lstrip("_") for path in TREES if path.stem != "__init__")
     repeated = sorted(stem for stem, count in stems.items() if count > 1)
     code, docs = lines()
-    longest = max(TREES, key=lambda path: len(path.read_text().splitlines()))
+    longest = max(TREES, key=lambda path: len(path.read_text("utf-8").splitlines()))
     print("files:", len(TREES))
     print("folders:", len(folders))
     print("largest folder:", module_of(largest), len(inside[largest]))
-    print("longest file:", module_of(longest), len(longest.read_text().splitlines()))
+    print(
+        "longest file:",
+        module_of(longest),
+        len(longest.read_text("utf-8").splitlines()),
+    )
     print("stems with two meanings:", len(repeated), *repeated)
     print("private bases with one heir:", len(single_bases()), *single_bases())
     print("circles of imports:", len(circles()), *circles())

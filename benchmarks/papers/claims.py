@@ -26,7 +26,7 @@ UPDATE_EVERY = "callbacks__update_loss__update_every"
 
 def read_toml(name):
     """Return the content of a TOML file in this folder."""
-    return tomllib.loads((HERE / f"{name}.toml").read_text())
+    return tomllib.loads((HERE / f"{name}.toml").read_text("utf-8"))
 
 
 def read_published():

@@ -43,7 +43,7 @@ FORMAT = {"index": False, "float_format": "%.6g", "lineterminator": "\n"}
 
 def read_toml(name):
     """Return the content of a TOML file in this folder."""
-    return tomllib.loads((HERE / f"{name}.toml").read_text())
+    return tomllib.loads((HERE / f"{name}.toml").read_text("utf-8"))
 
 
 def plan(options):
@@ -180,7 +180,7 @@ def append(rows, path):
             return
         text = pd.DataFrame(rows).to_csv(**FORMAT, header=not results)
         # If rows were appended in place, a killed process could leave half of a row.
-        write(path.read_text() + text if results else text, path)
+        write(path.read_text("utf-8") + text if results else text, path)
 
 
 def read_options(arguments=None):

@@ -259,7 +259,7 @@ def write_page():
         parts[f"claims_{name}"] = write_table(check_claims(name, published, small))
         parts[f"ratios_{name}"] = ratio_tables(compared[compared["paper"] == name])
         parts[f"items_{name}"] = write_items(paper)
-    return (HERE / "remarks.md").read_text().format_map(Parts(parts))
+    return (HERE / "remarks.md").read_text("utf-8").format_map(Parts(parts))
 
 
 class Parts(dict):

@@ -46,7 +46,7 @@ def test_two_writers_and_a_reader(tmp_path):
         writer.stdin.flush()
     found = []
     while any(writer.poll() is None for writer in writers):
-        found.append(path.read_text())
+        found.append(path.read_text("utf-8"))
     for writer in writers:
         writer.communicate()
     assert [writer.returncode for writer in writers] == [0, 0]
@@ -63,12 +63,12 @@ def test_a_link_is_not_followed(monkeypatch, tmp_path):
         (tmp_path / name).symlink_to(victim)
     with pytest.raises(FileExistsError), whole_file(tmp_path / "m.json"):
         pytest.fail("the file of the link was opened")
-    assert victim.read_text() == "unchanged"
+    assert victim.read_text("utf-8") == "unchanged"
     assert (tmp_path / "m.json.guessed.part").is_symlink()
     monkeypatch.undo()
     with whole_file(tmp_path / "m.json") as part:
         part.write_text("new")
-    assert victim.read_text() == "unchanged"
+    assert victim.read_text("utf-8") == "unchanged"
 
 
 def write_anew(part):
@@ -94,7 +94,7 @@ def test_the_mode_is_kept(write, mode, tmp_path):
         assert mode is None or part.stat().st_mode & 0o777 == 0o600
         write(part)
     assert path.stat().st_mode == expected
-    assert path.read_text() == "new"
+    assert path.read_text("utf-8") == "new"
     path.unlink()
 
 
@@ -104,7 +104,7 @@ def test_a_link_to_the_file_is_followed(tmp_path):
     with whole_file(tmp_path / "link") as part:
         part.write_text("new")
     assert (tmp_path / "link").is_symlink()
-    assert (tmp_path / "model").read_text() == "new"
+    assert (tmp_path / "model").read_text("utf-8") == "new"
 
 
 @on_posix
@@ -112,7 +112,7 @@ def test_a_link_to_the_file_is_followed(tmp_path):
 def test_long_names(name, tmp_path):
     with whole_file(tmp_path / name) as part:
         part.write_text("new")
-    assert (tmp_path / name).read_text() == "new"
+    assert (tmp_path / name).read_text("utf-8") == "new"
 
 
 def test_an_error_leaves_nothing(tmp_path):
@@ -125,7 +125,7 @@ def test_an_error_leaves_nothing(tmp_path):
 
     with pytest.raises(KeyboardInterrupt), whole_file(path) as part:
         fail(part)
-    assert path.read_text() == "old"
+    assert path.read_text("utf-8") == "old"
     assert list(tmp_path.iterdir()) == [path]
 
 

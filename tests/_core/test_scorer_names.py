@@ -28,7 +28,7 @@ ORDERS = {
 SCRIPT = Path(__file__).with_name("scorer_entry_points.py")
 ENTRY_POINTS = [
     node.name
-    for node in ast.parse(SCRIPT.read_text()).body
+    for node in ast.parse(SCRIPT.read_text("utf-8")).body
     if isinstance(node, ast.FunctionDef) and node.name.startswith("run_")
 ]
 

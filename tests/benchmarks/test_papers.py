@@ -103,13 +103,13 @@ def test_augmentation_moves_and_flips(networks):
 
 
 def test_each_loss_exists():
-    losses = tomllib.loads((PAPERS / "losses.toml").read_text())
+    losses = tomllib.loads((PAPERS / "losses.toml").read_text("utf-8"))
     for path in [
         *PAPERS.glob("*20*.toml"),
         PAPERS / "small.toml",
         PAPERS / "medium.toml",
     ]:
-        assert set(tomllib.loads(path.read_text())["losses"]) <= set(losses)
+        assert set(tomllib.loads(path.read_text("utf-8"))["losses"]) <= set(losses)
     for params in losses.values():
         own = {k[6:]: v for k, v in params.items() if k.startswith("loss__")}
         get_loss(params["loss"])(**own)
@@ -119,7 +119,9 @@ def test_metrics_are_those_published_that_are_measured():
     published = pd.read_csv(PAPERS / "published.csv")
     measured = pd.read_csv(PAPERS / "results" / "small.csv", nrows=1)
     for paper, rows in published.groupby("paper"):
-        described = tomllib.loads((PAPERS / f"{paper}.toml").read_text())["metrics"]
+        described = tomllib.loads((PAPERS / f"{paper}.toml").read_text("utf-8"))[
+            "metrics"
+        ]
         assert set(described) == set(rows["metric"]) & set(measured)
 
 
@@ -138,7 +140,7 @@ def test_published_numbers_are_ours_to_compare():
     tables = {
         (path.stem, number)
         for path in PAPERS.glob("*20*.toml")
-        for item in tomllib.loads(path.read_text())["item"]
+        for item in tomllib.loads(path.read_text("utf-8"))["item"]
         for number in item.get("tables", [])
     }
     assert set(table[["paper", "table"]].itertuples(index=False, name=None)) == tables
@@ -223,10 +225,10 @@ def test_rescoring_leaves_other_rows_alone(run):
     folder = run.RESULTS / "small"
     path = folder.with_suffix(".csv")
     run.append(ROWS, path)
-    before = path.read_text()
+    before = path.read_text("utf-8")
     with pytest.raises(SystemExit, match="no logits"):
         run.rescore(options, folder)
-    assert path.read_text() == before
+    assert path.read_text("utf-8") == before
     run.do_missing(options, folder)
     run.rescore(options, folder)
     table = pd.read_csv(path, dtype={"revision": str})

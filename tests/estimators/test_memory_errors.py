@@ -18,7 +18,7 @@ class Reads(GaussianNB):
         self.path = path
 
     def fit(self, X, y):  # noqa: ARG002
-        self.path.read_text()
+        self.path.read_text("utf-8")
 
 
 @pytest.mark.parametrize(

@@ -160,7 +160,7 @@ def test_files_in_another_folder_and_of_skorch_alone(tmp_path):
     moved = LoadInitState(Checkpoint(dirname=tmp_path / "two"))
     resumed = fit(callbacks=[moved])
     file = tmp_path / "two" / "history.json"
-    history = json.loads(file.read_text())
+    history = json.loads(file.read_text("utf-8"))
     assert "files" in history[-1]
     assert all("files" not in epoch for epoch in resumed.history_)
     del history[-1]["files"]

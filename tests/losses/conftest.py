@@ -113,7 +113,9 @@ def pytest_generate_tests(metafunc):
     if "recorded" not in metafunc.fixturenames:
         return
     path = REFERENCE_DIR / f"{metafunc.module.REFERENCE}.json"
-    cases = {case["id"]: case for case in json.loads(path.read_text())["expected"]}
+    cases = {
+        case["id"]: case for case in json.loads(path.read_text("utf-8"))["expected"]
+    }
     for name in metafunc.module.NOT_FOLLOWED:
         del cases[name]
     # A fixture reads the case: each one is a test.
