@@ -192,3 +192,10 @@ def test_numbers_in_place_of_the_solution(name, n_classes):
 def test_bad_value_in_place_of_the_solution(name, bad, error, message):
     with pytest.raises(error, match=f"^{name} .*{message}"):
         aucm_loss(*random_batch(n_classes=3), **{name: bad})
+
+
+def test_numbers_with_logits_that_are_a_negated_view():
+    logits, target = torch.tensor([[0.5, 1.0], [2.0, 0.25]]), torch.tensor([0, 1])
+    given = {"a": 0.5, "b": 0.25, "alpha": 0.125}
+    value = aucm_loss(torch._neg_view(-logits), target, **given)
+    torch.testing.assert_close(value, aucm_loss(logits, target, **given))

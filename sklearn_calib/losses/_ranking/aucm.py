@@ -210,7 +210,7 @@ def _check_given(
     number = as_float(value)
     if number is not None:
         _check_size(name, abs(number))
-        return logits.new_tensor(number)
+        return logits.new_full((), number)
     check_tensor(name, value, rule="a torch.Tensor, a number or None")
     check_can_move(name, value, logits)
     if value.is_complex() or value.shape not in ((), (n_problems,)):
