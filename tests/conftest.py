@@ -98,7 +98,8 @@ def pytest_make_parametrize_id(val):
     """Return the name of a function or class, or the text of an object, for ``-k``."""
     if isinstance(val, str):
         return None  # as usual
-    return re.sub(r" at 0x\w+", "", getattr(val, "__name__", SHORT.repr(val)))
+    text = val.__name__ if hasattr(val, "__name__") else SHORT.repr(val)
+    return re.sub(r" at 0x\w+", "", text)
 
 
 SHORT = Repr()
@@ -108,8 +109,8 @@ SHORT.maxother = SHORT.maxstring = 200
 def pytest_configure(config):
     config.hold = hold
     if "MUTANT_UNDER_TEST" in os.environ:
-        # mutmut selects the tests that reach a mutant. If they share what they read,
-        # only the first of them does, so that all tests of its file are run.
+        # mutmut selects the tests that reach a mutant. Of tests that share a fit, only
+        # the first one does, so that all tests of its file are run.
         config.args = sorted({arg.partition("::")[0] for arg in config.args})
 
 

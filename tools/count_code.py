@@ -102,6 +102,7 @@ def main():
     stems = Counter(path.stem.lstrip("_") for path in TREES if path.stem != "__init__")
     repeated = sorted(stem for stem, count in stems.items() if count > 1)
     code, docs = lines()
+    bases, groups = single_bases(), circles()
     longest = max(TREES, key=lambda path: len(path.read_text("utf-8").splitlines()))
     print("files:", len(TREES))
     print("folders:", len(folders))
@@ -112,8 +113,8 @@ def main():
         len(longest.read_text("utf-8").splitlines()),
     )
     print("stems with two meanings:", len(repeated), *repeated)
-    print("private bases with one heir:", len(single_bases()), *single_bases())
-    print("circles of imports:", len(circles()), *circles())
+    print("private bases with one heir:", len(bases), *bases)
+    print("circles of imports:", len(groups), *groups)
     print("lines of code:", code)
     print("lines of docstrings:", docs)
 

@@ -17,7 +17,7 @@ the scores. The priors are the same.
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from scipy.interpolate import CubicSpline, PPoly
+from scipy.interpolate import CubicHermiteSpline, CubicSpline
 from scipy.linalg import cholesky, solve_triangular
 from scipy.linalg.lapack import dpotrf, dtrtrs
 from scipy.optimize import nnls
@@ -124,19 +124,8 @@ def evaluate(curve: Curve, x: Floats) -> Floats:
     unit = magnitude(knots)
     inside = np.clip(x, knots[0], knots[-1])
     beyond = np.where(x < inside, slopes[0], slopes[-1]) * (x - inside)
-    cubics = _cubics(knots / unit, values / unit, slopes)
+    cubics = CubicHermiteSpline(knots / unit, values / unit, slopes)
     return cubics(inside / unit) * unit + beyond
-
-
-def _cubics(knots: Floats, values: Floats, slopes: Floats) -> PPoly:
-    """Return `CubicHermiteSpline`, whose checks take longer than its computation."""
-    width = np.diff(knots)
-    rise = np.diff(values) / width
-    bend = (slopes[:-1] + slopes[1:] - 2 * rise) / width
-    second = (rise - slopes[:-1]) / width - bend
-    return PPoly.construct_fast(
-        np.stack([bend / width, second, slopes[:-1], values[:-1]]), knots
-    )
 
 
 class Data(Protocol):
@@ -222,7 +211,7 @@ def make_functions(knots: Floats, value: Floats, mass: Floats, proba: Floats) ->
     roughness = left.T @ (width * left) + right.T @ (width * right)
     roughness = (roughness + both.T @ (width * both)) / 6
     size, direction = np.linalg.eigh(roughness)
-    # Between close knots, rounding errors may make the size of a smooth one negative.
+    # Rounding errors may make the roughness of a function negative if knots are close.
     size = np.maximum(size, EPSILON * size[-1])
     return np.hstack([linear, direction[:, 2:] / np.sqrt(size[2:])])
 

@@ -130,7 +130,7 @@ def validate_params(
     )
 
     def decorate(function: Function) -> Function:
-        setattr(function, "__signature__", inspect.signature(function))  # noqa: B010
+        setattr(function, "__signature__", inspect.signature(function))  # noqa: B010 - for mypy
         return validate(function)
 
     return decorate

@@ -352,8 +352,8 @@ class AutoCalibrator(_BlockCalibrator):
         known = {name: value for name, value in vars(self).items() if name in COMMON}
         fitted = []
         for each in self._candidates(len(data.sizes)):
-            new = clone(each.calibrator)
-            vars(new).update(known, from_logits=self.from_logits)
+            new = clone(each.calibrator).set_params(from_logits=self.from_logits)
+            vars(new).update(known)
             new._fit_validated(data)
             fitted.append(new)
         return fitted
