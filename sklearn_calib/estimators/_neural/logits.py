@@ -6,18 +6,15 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from skorch.utils import is_dataset, to_numpy
+from skorch.utils import to_numpy
 from torch import Tensor
 from torch.utils.data import Dataset
 
 from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._sklearn.training_data import MatrixLike
-from sklearn_calib._torch.processes import concatenate_logits
 from sklearn_calib._validation.dask_arrays import maps_blocks
 from sklearn_calib._validation.probabilities import are_proba
 from sklearn_calib._validation.types import Array, Floats
-from sklearn_calib.estimators._neural.net_data import check_rows
-from sklearn_calib.estimators._neural.placement import restored_threads
 
 # Data of a network: a dict contains the arguments of a module with several inputs.
 Inputs: TypeAlias = MatrixLike | Mapping[str, Any] | Dataset[Any]
@@ -76,46 +73,23 @@ class PredictsFromLogits(ClassifierMixin):
         raise NotImplementedError
 
 
-class PredictsFromBatches(PredictsFromLogits):
-    """Network of skorch whose logits are computed one mini-batch at a time."""
-
-    def _logit_blocks(self, X: Inputs) -> Iterator[Floats]:
-        for output in self._outputs(X):
-            yield self._check_outputs(concatenate_logits([output]))
-
-    def _logits(self, X: Inputs) -> Floats:
-        return self._check_outputs(concatenate_logits(self._outputs(X)))
-
-    def _outputs(self, X: Inputs) -> Iterator[Any]:
-        """Yield the outputs of the network for each mini-batch."""
-        self.check_is_fitted()
-        if not is_dataset(X):
-            X = check_rows(self, X, reset=False)
-        with restored_threads():
-            yield from self.forward_iter(X)
-
-
-def check_logits(net: Any, logits: Any) -> None:
-    """Raise an error unless the output of a module is a logit for each class.
-
-    Probabilities lead to a warning, once per fit.
-    """
+def check_logits(logits: Any, n_classes: int) -> None:
+    """Raise an error unless the output of a module is a logit for each class."""
     if not isinstance(logits, Tensor):
         raise TypeError(
             f"module must return a tensor of logits, got {type(logits).__name__}. "
             "Return its logits in the forward method of a module that calls it."
         )
-    n_classes = len(net.classes_inferred_)
     if logits.ndim != 2 or logits.shape[1] != n_classes:
         raise ValueError(
             "module must return logits of shape (n_samples, n_classes) with "
             f"n_classes={n_classes}, got shape {tuple(logits.shape)}. Two classes need "
             "two logits."
         )
-    trainer = net._trainer
-    if trainer is None or trainer.has_seen_logits:
-        return
-    trainer.has_seen_logits = True
+
+
+def warn_of_proba(logits: Tensor) -> None:
+    """Warn if the outputs of a module look like probabilities."""
     if are_proba(to_numpy(logits.float())):
         warnings.warn(
             "module should return logits, got outputs that look like probabilities: "

@@ -195,7 +195,7 @@ class CheckedBatches:
 
     Parameters
     ----------
-    net : SkorchClassifier
+    net : NeuralClassifier
         The net that takes the batches.
 
     batches : iterable

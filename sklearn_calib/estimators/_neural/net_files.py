@@ -3,16 +3,15 @@
 import json
 import os
 import zlib
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, Any, ClassVar, Self
+from typing import IO, Any
 
 import numpy as np
 import torch
 from sklearn.base import clone
-from skorch.callbacks import Checkpoint
 from skorch.dataset import Dataset
 from skorch.exceptions import NotInitializedError
 from skorch.history import History
@@ -26,7 +25,6 @@ from sklearn_calib._state.schema import (
     ListOf,
     Names,
     Spec,
-    StateMixin,
     Tensors,
 )
 from sklearn_calib._state.whole_file import whole_file
@@ -38,13 +36,11 @@ from sklearn_calib._torch.net_state import (
     set_states,
     to_bytes,
 )
-from sklearn_calib._torch.processes import group_of, is_first, wait
+from sklearn_calib._torch.processes import group_of, is_first, unwrapped, wait
 from sklearn_calib._validation.arrays import shown
-from sklearn_calib._validation.types import Floats
 from sklearn_calib.estimators._neural.batches import iterate_batches
 from sklearn_calib.estimators._neural.networks import MLP, ConvNet
 from sklearn_calib.estimators._neural.param_checks import check_params
-from sklearn_calib.estimators._neural.placement import SharedNet
 from sklearn_calib.losses import CalibrationLoss, get_loss, get_loss_names
 
 _SAVED = {
@@ -102,7 +98,7 @@ _NOT_OF_CONTENT = (
 _BESIDE = "files"
 
 _IS_PICKLING = ContextVar("is_pickling", default=False)
-_TEMPORARY = ("_trainer", "_source")  # exist only during fit
+TEMPORARY = ("_run", "_source")  # exist only during fit
 _FROM_PICKLE = "_from_pickle"
 _WEIGHTS = "_weights"
 
@@ -207,7 +203,7 @@ def _kind(tensor: torch.Tensor) -> tuple[tuple[int, ...], str]:
     return tuple(tensor.shape), str(tensor.dtype)
 
 
-def _given(method, f_params, f_optimizer, f_criterion, f_history, others):
+def given_files(method, f_params, f_optimizer, f_criterion, f_history, others):
     """Return the files that are not None, by parameter name."""
     if f_params is not None and others.get("f_module") is not None:
         raise TypeError(
@@ -224,7 +220,7 @@ def _given(method, f_params, f_optimizer, f_criterion, f_history, others):
     return {name: file for name, file in files.items() if file is not None}
 
 
-def _check_safetensors(is_wanted):
+def check_safetensors(is_wanted):
     """Raise ImportError if safetensors is needed and not installed."""
     if is_wanted and find_spec("safetensors") is None:
         raise ImportError(
@@ -261,409 +257,338 @@ def _blank(cls):
     return net
 
 
-class NetWithState(SharedNet):
-    """skorch's classifier with a state that does not need pickle.
+def is_from_pickle(net):
+    """Return whether pickle has just made a net, whose state follows."""
+    return vars(net).pop(_FROM_PICKLE, False)
 
-    A pickle contains the network itself, as skorch writes it. Formats that read only
-    known types, such as skops, call `__getstate__` and `__setstate__`, which store and
-    read the parameters, and the weights as bytes. Loading builds the network from the
-    parameters and loads the weights into it, without running code from the file.
+
+def is_pickling():
+    """Return whether pickle or copy asks for the state of a net."""
+    return _IS_PICKLING.get()
+
+
+def reduce_to_pickle(cls, reduce, protocol):
+    """Return what pickle stores of a net, from skorch's `__reduce_ex__`."""
+    token = _IS_PICKLING.set(True)
+    try:
+        _, _, state, *rest = reduce(protocol)
+    finally:
+        _IS_PICKLING.reset(token)
+    return _blank, (cls,), state, *rest
+
+
+# States without pickle --------------------------------------------------------------
+
+
+def get_plain_state(net):
+    """Return the state of a net in known types, with the weights as bytes.
+
+    Formats that read only known types, such as skops, store it. Loading builds the
+    network from the parameters and loads the weights into it, without running code from
+    the file.
     """
+    built = [*(f"{name}_" for name in part_names(net)), "callbacks_", "virtual_params_"]
+    state = without(vars(net), [*TEMPORARY, *built])
+    _check_has_no_tensors(state)
+    # Fitted callbacks contain training data, and each run creates new ones.
+    state["callbacks"] = clone(net.callbacks, safe=False)
+    if state.pop("initialized_", False):
+        state[_WEIGHTS] = to_bytes(get_states(net))
+        _check_comes_back(net, state)
+    return state
 
-    def __reduce_ex__(self, protocol):
-        token = _IS_PICKLING.set(True)
-        try:
-            _, _, state, *rest = super().__reduce_ex__(protocol)
-        finally:
-            _IS_PICKLING.reset(token)
-        return _blank, (type(self),), state, *rest
 
-    def __getstate__(self):
-        if _IS_PICKLING.get():
-            return _without(super().__getstate__(), _TEMPORARY)
-        parts = [f"{name}_" for name in part_names(self)]
-        built = [*parts, "callbacks_", "virtual_params_"]
-        state = _without(vars(self), [*_TEMPORARY, *built])
-        _check_has_no_tensors(state)
-        # Fitted callbacks contain training data, and each run creates new ones.
-        state["callbacks"] = clone(self.callbacks, safe=False)
-        if state.pop("initialized_", False):
-            state[_WEIGHTS] = to_bytes(get_states(self))
-            self._check_comes_back(state)
-        return state
-
-    def __setstate__(self, state):
-        # Only unpickling sets this, never a file of another format.
-        if vars(self).pop(_FROM_PICKLE, False):
-            self.device = state["device"]
-            super().__setstate__({**state, "device": self.device})
-            return
-        state = dict(state)
-        if "__cuda_dependent_attributes__" in state:
-            raise ValueError(
-                f"The state of {type(self).__name__} must not contain a pickle, got "
-                "one. It was written by an earlier version, or by someone who wants "
-                "to run code. If you trust it, load and save it with that version."
-            )
-        weights = state.pop(_WEIGHTS, None)
-        vars(self).update(state)
-        if weights is not None:
-            self.device = self._check_device(self.device, get_map_location(self.device))
-            self._rebuild(weights)
-            self._initialize_callbacks()
-
-    def _rebuild(self, weights):
-        """Build the parts from the parameters, and load their weights."""
-        try:
-            states = from_bytes(weights)
-        except ValueError as error:
-            raise ValueError(
-                f"The weights in the state of {type(self).__name__} must be in the "
-                f"format that it writes, got other bytes: {error}. Save the net again."
-            ) from error
-        with torch.random.fork_rng(devices=()):
-            self._initialize_virtual_params()
-            self._initialize_module()
-            if "criterion" in states:
-                self._initialize_criterion()
-            if "optimizer" in states:
-                self._initialize_optimizer()
-        set_states(self, states)
-        for name in set(part_names(self)) - set(states):
-            setattr(self, f"{name}_", None)  # trim_for_prediction sets it to None
-        self.initialized_ = True
-
-    def _check_comes_back(self, state):
-        """Raise ValueError unless the parameters build a network with these weights."""
-        twin = type(self).__new__(type(self))
-        state = dict(state)
-        weights = state.pop(_WEIGHTS)
-        vars(twin).update(state)
-        try:
-            twin._rebuild(weights)
-        except Exception as error:
-            reason = f"{type(error).__name__}: {error}"
-        else:
-            if _frozen(twin) == _frozen(self):
-                return
-            reason = "other weights are frozen"
+def set_plain_state(net, state):
+    """Set a state returned by `get_plain_state`."""
+    if "__cuda_dependent_attributes__" in state:
         raise ValueError(
-            "module_ must be what the parameters build to be saved without pickle, got "
-            f"another module: {reason}. Change it in the constructor of the module, or "
-            "use pickle."
+            f"The state of {type(net).__name__} must not contain a pickle, got "
+            "one. It was written by an earlier version, or by someone who wants "
+            "to run code. If you trust it, load and save it with that version."
         )
+    vars(net).update(without(state, [_WEIGHTS]))
+    if state.get(_WEIGHTS) is not None:
+        net.device = net._check_device(net.device, get_map_location(net.device))
+        _rebuild(net, state[_WEIGHTS])
+        net._initialize_callbacks()
 
 
-class NetWithFiles(NetWithState):
-    """skorch's classifier with parameter files that are written atomically."""
+def _rebuild(net, weights):
+    """Build the parts of a net from the parameters, and load their weights."""
+    try:
+        states = from_bytes(weights)
+    except ValueError as error:
+        raise ValueError(
+            f"The weights in the state of {type(net).__name__} must be in the "
+            f"format that it writes, got other bytes: {error}. Save the net again."
+        ) from error
+    with torch.random.fork_rng(devices=()):
+        net._initialize_virtual_params()
+        net._initialize_module()
+        if "criterion" in states:
+            net._initialize_criterion()
+        if "optimizer" in states:
+            net._initialize_optimizer()
+    set_states(net, states)
+    for name in set(part_names(net)) - set(states):
+        setattr(net, f"{name}_", None)  # trim_for_prediction sets it to None
+    net.initialized_ = True
 
-    # Name and checksum of the file that was written last, for each parameter.
-    _written: ClassVar[dict[str, list[Any]]] = {}
 
-    def save_params(
-        self,
-        f_params: File | None = None,
-        f_optimizer: File | None = None,
-        f_criterion: File | None = None,
-        f_history: File | None = None,
-        use_safetensors: bool = False,
-        **kwargs: File | None,
-    ) -> None:
-        """Save the weights, the optimizer's state, the loss's state or the history.
+def _check_comes_back(net, state):
+    """Raise ValueError unless the parameters build a network with these weights."""
+    twin = type(net).__new__(type(net))
+    vars(twin).update(without(state, [_WEIGHTS]))
+    try:
+        _rebuild(twin, state[_WEIGHTS])
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+    else:
+        if _frozen(twin) == _frozen(net):
+            return
+        reason = "other weights are frozen"
+    raise ValueError(
+        "module_ must be what the parameters build to be saved without pickle, got "
+        f"another module: {reason}. Change it in the constructor of the module, or "
+        "use pickle."
+    )
 
-        Each file is written under a unique temporary name, which ends in ``.part``, and
-        renamed, so it is complete even if the process is killed. The files contain
-        neither the sizes of the network nor the labels. To predict in another program,
-        use :func:`sklearn_calib.save`.
 
-        Parameters
-        ----------
-        f_params, f_optimizer, f_criterion, f_history : str, path or file, default=None
-            Files to write; None writes nothing.
+# Files of `save_params` -------------------------------------------------------------
 
-        use_safetensors : bool, default=False
-            Write the safetensors format, which contains tensors only.
 
-        **kwargs : dict
-            ``f_<name>`` for other modules of the net.
+@contextmanager
+def _unwrapped(net):
+    """Give the parameters the names that they have in a single process."""
+    module = vars(net).get("module_")
+    if group_of(module) is None:
+        yield
+        return
+    net.module_ = unwrapped(module)
+    try:
+        yield
+    finally:
+        net.module_ = module
 
-        Raises
-        ------
-        ImportError
-            If `use_safetensors` is True and safetensors is not installed.
-        """
-        _check_safetensors(use_safetensors)
-        files = _given(
-            "save_params", f_params, f_optimizer, f_criterion, f_history, kwargs
-        )
-        group = group_of(getattr(self, "module_", None))
-        if is_first(group):
-            self._save_files(files, use_safetensors)
-        wait(group)
 
-    def _save_files(self, files, use_safetensors):
-        with self._unwrapped(), ExitStack() as stack:
-            parts = {
-                name: Path(stack.enter_context(whole_file(file)))
-                for name, file in files.items()
-                if isinstance(file, str | os.PathLike)
-            }
-            paths = {name: str(part) for name, part in parts.items()}
-            super().save_params(**{**files, **paths}, use_safetensors=use_safetensors)
-            history = parts.pop("f_history", None)
-            written = {n: _name_and_sum(files[n], part) for n, part in parts.items()}
-            if "f_module" in written:  # skorch's checkpoints load it as f_params
-                written["f_params"] = written.pop("f_module")
-            self._written = {**self._written, **written}
-            if history is not None:
-                _add_to_history(history, self._written)
+def write_params(net, save, files, use_safetensors):
+    """Write the files of a net atomically with skorch's `save_params`."""
+    group = group_of(getattr(net, "module_", None))
+    if is_first(group):
+        _write_files(net, save, files, use_safetensors)
+    wait(group)
 
-    def load_params(
-        self,
-        f_params: File | None = None,
-        f_optimizer: File | None = None,
-        f_criterion: File | None = None,
-        f_history: File | None = None,
-        checkpoint: Checkpoint | None = None,
-        use_safetensors: bool = False,
-        **kwargs: File | None,
-    ) -> None:
-        """Load the weights, the optimizer's state, the loss's state or the history.
 
-        Parameters
-        ----------
-        f_params, f_optimizer, f_criterion, f_history : str, path or file, default=None
-            Files written by `save_params`; None leaves this part unchanged.
-
-        checkpoint : skorch.callbacks.Checkpoint, default=None
-            Load the files of this checkpoint, except those given as other arguments.
-
-        use_safetensors : bool, default=False
-            Read the safetensors format.
-
-        **kwargs : dict
-            ``f_<name>`` for other modules of the net.
-
-        Raises
-        ------
-        ImportError
-            If `use_safetensors` is True and safetensors is not installed.
-
-        ValueError
-            If a file is damaged, has another format, or belongs to another network, or
-            a file of the checkpoint was saved in another epoch than its history; the
-            message names the file.
-        """
-        _check_safetensors(use_safetensors)
-        files = _given(
-            "load_params", f_params, f_optimizer, f_criterion, f_history, kwargs
-        )
-        if checkpoint is not None:
-            files = {**self._files_of(checkpoint), **files}
-        for name, file in files.items():
-            self._load_file(name, file, use_safetensors)
-
-    def _files_of(self, checkpoint):
-        """Return the files of a skorch checkpoint; names may depend on the history."""
-        if not self.initialized_:
-            self.initialize()
-        if checkpoint.f_history is not None:
-            self._load_file("f_history", checkpoint.f_history_, False)
-        files = {
-            name: file
-            for name, file in checkpoint.get_formatted_files(self).items()
-            if file is not None and name not in ("f_history", "f_pickle")
+def _write_files(net, save, files, use_safetensors):
+    with _unwrapped(net), ExitStack() as stack:
+        parts = {
+            name: Path(stack.enter_context(whole_file(file)))
+            for name, file in files.items()
+            if isinstance(file, str | os.PathLike)
         }
-        if checkpoint.f_history is not None:
-            self._check_same_epoch(files, checkpoint.f_history_)
-        return files
+        paths = {name: str(part) for name, part in parts.items()}
+        save(**{**files, **paths}, use_safetensors=use_safetensors)
+        history = parts.pop("f_history", None)
+        written = {n: _name_and_sum(files[n], part) for n, part in parts.items()}
+        if "f_module" in written:  # skorch's checkpoints load it as f_params
+            written["f_params"] = written.pop("f_module")
+        net._written = {**net._written, **written}
+        if history is not None:
+            _add_to_history(history, net._written)
 
-    def _check_same_epoch(self, files, f_history):
-        """Raise ValueError for a file that was replaced after the history was saved."""
-        for name, file in files.items():
-            path, written = Path(file), self._written.get(name, [None])
-            is_known = path.name == written[0] and path.exists()
-            if is_known and _name_and_sum(path, path) != written:
-                raise ValueError(
-                    f"{name} must be from the same epoch as f_history, "
-                    f"{str(f_history)!r}, got {str(file)!r}, which is from another "
-                    "epoch or damaged: a process was probably killed while it saved "
-                    "them. Remove these files to train from the start. "
-                    "sklearn_calib.callbacks.Checkpoint has one file, which is always "
-                    "complete."
-                )
 
-    def _load_file(self, name, file, use_safetensors):
-        """Load one file; the error names a file that cannot be loaded."""
-        try:
-            with self._unwrapped():
-                super().load_params(**{name: file}, use_safetensors=use_safetensors)
-            if name == "f_history":
-                _check_history(self.history)
-                last = self.history[-1] if len(self.history) else {}
-                self._written = last.pop(_BESIDE, {})
-        except _NOT_OF_CONTENT:
+def read_params(net, load, files, checkpoint, use_safetensors):
+    """Read files with skorch's `load_params`, and those of a skorch checkpoint."""
+    if checkpoint is not None:
+        files = {**_files_of(net, load, checkpoint), **files}
+    for name, file in files.items():
+        _load_file(net, load, name, file, use_safetensors)
+
+
+def _files_of(net, load, checkpoint):
+    """Return the files of a skorch checkpoint; names may depend on the history."""
+    if not net.initialized_:
+        net.initialize()
+    if checkpoint.f_history is not None:
+        _load_file(net, load, "f_history", checkpoint.f_history_, False)
+    files = {
+        name: file
+        for name, file in checkpoint.get_formatted_files(net).items()
+        if file is not None and name not in ("f_history", "f_pickle")
+    }
+    if checkpoint.f_history is not None:
+        _check_same_epoch(files, checkpoint.f_history_, net._written)
+    return files
+
+
+def _check_same_epoch(files, f_history, all_written):
+    """Raise ValueError for a file that was replaced after the history was saved."""
+    for name, file in files.items():
+        path, written = Path(file), all_written.get(name, [None])
+        is_known = path.name == written[0] and path.exists()
+        if is_known and _name_and_sum(path, path) != written:
+            raise ValueError(
+                f"{name} must be from the same epoch as f_history, "
+                f"{str(f_history)!r}, got {str(file)!r}, which is from another "
+                "epoch or damaged: a process was probably killed while it saved "
+                "them. Remove these files to train from the start. "
+                "sklearn_calib.callbacks.Checkpoint has one file, which is always "
+                "complete."
+            )
+
+
+def _load_file(net, load, name, file, use_safetensors):
+    """Load one file; the error names a file that cannot be loaded."""
+    try:
+        with _unwrapped(net):
+            load(**{name: file}, use_safetensors=use_safetensors)
+        if name == "f_history":
+            _check_history(net.history)
+            last = net.history[-1] if len(net.history) else {}
+            net._written = last.pop(_BESIDE, {})
+    except _NOT_OF_CONTENT:
+        raise
+    except Exception as error:
+        part = {"f_params": "module_", "f_history": "history"}.get(name, f"{name[2:]}_")
+        if not hasattr(net, part):
             raise
-        except Exception as error:
-            part = {"f_params": "module_", "f_history": "history"}.get(
-                name, f"{name[2:]}_"
-            )
-            if not hasattr(self, part):
-                raise
-            raise ValueError(
-                f"{name} must be a file that save_params wrote for a net with these "
-                f"parameters, got {str(getattr(file, 'name', file))!r}, which cannot "
-                f"be loaded: {type(error).__name__}: {first_line(error)}. It may be "
-                "damaged, have another format (see use_safetensors) or belong to "
-                "another network."
-            ) from error
+        raise ValueError(
+            f"{name} must be a file that save_params wrote for a net with these "
+            f"parameters, got {str(getattr(file, 'name', file))!r}, which cannot "
+            f"be loaded: {type(error).__name__}: {first_line(error)}. It may be "
+            "damaged, have another format (see use_safetensors) or belong to "
+            "another network."
+        ) from error
 
 
-class SavableNet(StateMixin, NetWithFiles):
-    """skorch's classifier with a state that `sklearn_calib.save` can write."""
+# Documents of `sklearn_calib.save` --------------------------------------------------
 
-    _input_shape: tuple[int, ...] | None
-    _data_dtype: str | None
-    _data_ndim: int | None
-    _data_names: list[str] | None
-    _trainer: Any
-    _is_loaded = False
+SCHEMA: dict[str, Spec] = {
+    "classes_": Labels(),
+    "n_features_in_": Count("n_features_in_", is_optional=True),
+    "feature_names_in_": Names("n_features_in_"),
+    "input_shape": ListOf(Count("size"), is_optional=True),
+    "input_names": Names("n_inputs"),
+    "module_": Tensors(),
+    "criterion_": Tensors(is_optional=True),
+}
 
-    @property
-    def _state_schema(self) -> dict[str, Spec]:
-        return {
-            "classes_": Labels(),
-            "n_features_in_": Count("n_features_in_", is_optional=True),
-            "feature_names_in_": Names("n_features_in_"),
-            "input_shape": ListOf(Count("size"), is_optional=True),
-            "input_names": Names("n_inputs"),
-            "module_": Tensors(),
-            "criterion_": Tensors(is_optional=True),
+
+def get_saved_params(net: Any) -> dict[str, Any]:
+    """Return the parameters of a net that its document contains."""
+    params = net.get_params(deep=False)
+    for name, value in params.items():
+        _check_can_be_left_out(name, value)
+    saved = {n: v for n, v in params.items() if _is_saved(n)}
+    saved["module"] = _name_of_module(net.module)
+    return {**saved, **_flat_loss(net.loss, net.get_params_for("loss"))}
+
+
+def get_passed_params(net: Any) -> dict[str, Any]:
+    """Return the module and the loss that must be passed to `load`, or None."""
+    saved = get_saved_params(net)
+    return {
+        "module": None if saved["module"] in (None, *_MODULES) else net.module,
+        "loss": None if saved["loss"] in _loss_names() else net.loss,
+    }
+
+
+def build_from_params(
+    cls: Any, params: dict[str, Any], key: str, passed: dict[str, Any]
+) -> Any:
+    """Return a net with the parameters of a document and those that were passed."""
+    check_object(params, key, {"loss", "module"}, {*filter(_is_saved, params)})
+    own = {
+        "module": _choose(params["module"], passed, "module", {None, *_MODULES}),
+        "loss": _choose(params["loss"], passed, "loss", _loss_names()),
+    }
+    if isinstance(own["module"], str):
+        own["module"] = _MODULES[own["module"]]
+    for name in ("batch_size", "iterator_valid__batch_size"):
+        size = params.get(name, -1)
+        if not isinstance(size, int | np.integer) or size > _LARGEST_BATCH:
+            refuse(f"{key}.{name}", f"an integer up to {_LARGEST_BATCH}", size)
+    try:
+        net = cls(**{**params, **own})
+        check_params(net)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{key} must be parameters of a net: {error}") from error
+    return net
+
+
+def get_document_state(net: Any) -> dict[str, Any]:
+    """Return what the document of a net contains beside the parameters."""
+    states = get_states(net)
+    tensors = {
+        f"{part}_": {
+            # torch.compile adds the prefix.
+            name.removeprefix("_orig_mod."): each.detach().cpu().numpy()
+            for name, each in states[part].items()
         }
+        for part in ("module", "criterion")
+        if part in states
+    }
+    names = ("n_features_in_", "feature_names_in_")
+    if net._data_names is None and net._input_shape is None:
+        raise ValueError(
+            "The network must have been fitted to data to be saved, got one that "
+            "was initialized with a trained module. Store the module with torch, "
+            "and save the calibrator."
+        )
+    if net._data_names is None:
+        inputs: dict[str, Any] = {"input_shape": net._input_shape}
+    else:
+        inputs = {"input_names": np.array(net._data_names)}
+    return {
+        **{n: v for n, v in vars(net).items() if n in names},
+        "classes_": net.classes_,
+        **inputs,
+        **tensors,
+    }
 
-    def _get_saved_params(self) -> dict[str, Any]:
-        params = self.get_params(deep=False)
-        for name, value in params.items():
-            _check_can_be_left_out(name, value)
-        saved = {n: v for n, v in params.items() if _is_saved(n)}
-        saved["module"] = _name_of_module(self.module)
-        return {**saved, **_flat_loss(self.loss, self.get_params_for("loss"))}
 
-    def _get_passed_params(self) -> dict[str, Any]:
-        saved = self._get_saved_params()
-        return {
-            "module": None if saved["module"] in (None, *_MODULES) else self.module,
-            "loss": None if saved["loss"] in _loss_names() else self.loss,
+def set_document_state(net: Any, state: dict[str, Any]) -> None:
+    """Set a state returned by `get_document_state`, and build the network."""
+    shape, names = _read_inputs(state)
+    net.classes_inferred_ = state["classes_"]
+    for name in ("n_features_in_", "feature_names_in_"):
+        if name in state:
+            setattr(net, name, state[name])
+    net._input_shape, net._data_ndim = shape, 1 + len(shape) if shape else None
+    net._data_names = names
+    net._data_dtype, net.interrupted_ = net.dtype, False
+    net._is_loaded = True
+    parts = [part for part in ("module", "criterion") if f"{part}_" in state]
+    try:
+        states = {
+            part: {n: torch.tensor(each) for n, each in state[f"{part}_"].items()}
+            for part in parts
         }
+        _check_sizes(net, states["module"])
+        with torch.random.fork_rng(devices=()):
+            net.initialize()
+        _check_agree(net.module_, states["module"])
+        set_states(net, states)
+    except Exception as error:
+        raise ValueError(
+            "module_ must contain the weights of the network that the parameters "
+            f"build, got others: {type(error).__name__}: {first_line(error)}."
+        ) from error
 
-    @classmethod
-    def _from_saved_params(
-        cls, params: dict[str, Any], key: str, passed: dict[str, Any]
-    ) -> Self:
-        check_object(params, key, {"loss", "module"}, {*filter(_is_saved, params)})
-        own = {
-            "module": _choose(params["module"], passed, "module", {None, *_MODULES}),
-            "loss": _choose(params["loss"], passed, "loss", _loss_names()),
-        }
-        if isinstance(own["module"], str):
-            own["module"] = _MODULES[own["module"]]
-        for name in ("batch_size", "iterator_valid__batch_size"):
-            size = params.get(name, -1)
-            if not isinstance(size, int | np.integer) or size > _LARGEST_BATCH:
-                refuse(f"{key}.{name}", f"an integer up to {_LARGEST_BATCH}", size)
-        try:
-            net = cls(**{**params, **own})
-            check_params(net)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"{key} must be parameters of a net: {error}") from error
-        return net
 
-    def _get_state(self) -> dict[str, Any]:
-        states = get_states(self)
-        tensors = {
-            f"{part}_": {
-                # torch.compile adds the prefix.
-                name.removeprefix("_orig_mod."): each.detach().cpu().numpy()
-                for name, each in states[part].items()
-            }
-            for part in ("module", "criterion")
-            if part in states
-        }
-        names = ("n_features_in_", "feature_names_in_")
-        if self._data_names is None and self._input_shape is None:
-            raise ValueError(
-                "The network must have been fitted to data to be saved, got one that "
-                "was initialized with a trained module. Store the module with torch, "
-                "and save the calibrator."
-            )
-        if self._data_names is None:
-            inputs: dict[str, Any] = {"input_shape": self._input_shape}
-        else:
-            inputs = {"input_names": np.array(self._data_names)}
-        return {
-            **{n: v for n, v in vars(self).items() if n in names},
-            "classes_": self.classes_,
-            **inputs,
-            **tensors,
-        }
-
-    def _set_state(self, state: dict[str, Any]) -> None:
-        shape, names = _read_inputs(state)
-        self.classes_inferred_ = state["classes_"]
-        for name in ("n_features_in_", "feature_names_in_"):
-            if name in state:
-                setattr(self, name, state[name])
-        self._input_shape, self._data_ndim = shape, 1 + len(shape) if shape else None
-        self._data_names = names
-        self._data_dtype, self.interrupted_ = self.dtype, False
-        self._is_loaded = True
-        parts = [part for part in ("module", "criterion") if f"{part}_" in state]
-        try:
-            states = {
-                part: {n: torch.tensor(each) for n, each in state[f"{part}_"].items()}
-                for part in parts
-            }
-            self._check_sizes(states["module"])
-            with torch.random.fork_rng(devices=()):
-                self.initialize()
-            _check_agree(self.module_, states["module"])
-            set_states(self, states)
-        except Exception as error:
-            raise ValueError(
-                "module_ must contain the weights of the network that the parameters "
-                f"build, got others: {type(error).__name__}: {first_line(error)}."
-            ) from error
-
-    def _check_outputs(self, logits: Floats) -> Floats:
-        """Return logits, and check that those of a loaded network have a softmax.
-
-        The training warns if it diverges. The weights in a file, or of a module that
-        was trained elsewhere, may lead to overflow, or have another number of classes.
-        """
-        if not self._is_loaded or self._trainer is not None:
-            return logits
-        shape = len(logits), len(self.classes_)
-        if logits.shape != shape or not np.isfinite(logits.max(axis=1)).all():
-            raise ValueError(
-                f"module_ must return finite logits of shape {shape}, got shape "
-                f"{logits.shape} or NaN from the network that was loaded. Check X and "
-                "the classes, or train the network again."
-            )
-        return logits
-
-    def _check_sizes(self, tensors: dict[str, torch.Tensor]) -> None:
-        """Compare sizes before memory for a default network is allocated."""
-        if self.module not in (None, *_MODULES.values()):
-            return  # it may need values to be built
-        with torch.device("meta"):
-            self.initialize_module()
-            module = self.__dict__.pop("module_").eval()
-            _check_agree(module, tensors)
-            shape = 2, *(self._input_shape or ())
-            data = torch.empty(shape, dtype=getattr(torch, self.dtype))
-            found = tuple(module(data).shape)
-        if found != (2, len(self.classes_)):
-            refuse("module_", f"a network with {len(self.classes_)} outputs", found)
+def _check_sizes(net: Any, tensors: dict[str, torch.Tensor]) -> None:
+    """Compare sizes before memory for a default network is allocated."""
+    if net.module not in (None, *_MODULES.values()):
+        return  # it may need values to be built
+    with torch.device("meta"):
+        net.initialize_module()
+        module = vars(net).pop("module_").eval()
+        _check_agree(module, tensors)
+        shape = 2, *(net._input_shape or ())
+        data = torch.empty(shape, dtype=getattr(torch, net.dtype))
+        found = tuple(module(data).shape)
+    if found != (2, len(net.classes_)):
+        refuse("module_", f"a network with {len(net.classes_)} outputs", found)
 
 
 def _check_has_no_tensors(state):
@@ -677,7 +602,7 @@ def _check_has_no_tensors(state):
             )
 
 
-def _without(state, names):
+def without(state, names):
     return {name: value for name, value in state.items() if name not in names}
 
 

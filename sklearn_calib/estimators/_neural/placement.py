@@ -5,15 +5,13 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from sklearn.utils import check_random_state
-from skorch import NeuralNetClassifier
 from skorch.dataset import get_len, unpack_data
-from skorch.utils import to_device, to_tensor
+from skorch.utils import to_tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.data import DataLoader
 from torch.utils.flop_counter import flop_registry
@@ -24,9 +22,6 @@ from sklearn_calib._torch.processes import (
     group_of,
     is_one_of_many,
     own_part,
-    predict_batch,
-    share_buffers,
-    unwrapped,
 )
 from sklearn_calib._validation.arrays import shorten, shown
 from sklearn_calib._validation.types import Seed
@@ -88,98 +83,10 @@ def check_device(device: Any) -> None:
         ) from error
 
 
-class NetOnDevice(NeuralNetClassifier):
-    """skorch's classifier whose parameter `device` may be "auto".
-
-    The attribute is the device that is used, as skorch needs it. `get_params` returns
-    the parameter as it was set.
-    """
-
-    @property
-    def device(self) -> Any:
-        """The device that the network is trained on."""
-        device = self.__dict__["device"]
-        is_auto = isinstance(device, str) and device == AUTO
-        return find_device(device) if is_auto else device
-
-    @device.setter
-    def device(self, device: Any) -> None:
-        self.__dict__["device"] = device
-
-    @property
-    def _placement(self) -> Any:
-        """The device of the network, which accelerate chooses if `device` is None."""
-        device = self.device
-        return next(self.module_.parameters()).device if device is None else device
-
-    def _check_device(self, requested_device: Any, map_device: Any) -> Any:
-        # skorch sets the parameter to this value when it loads weights.
-        if vars(self).get("device") == AUTO:
-            return AUTO
-        return super()._check_device(requested_device, map_device)
-
-
-class SharedNet(NetOnDevice):
-    """skorch's classifier whose mini-batches are divided among processes.
-
-    The processes that train a network wrapped by `DistributedDataParallel` have the
-    same mini-batches. Each computes the outputs of its rows, and gets those of all. So
-    the loss, its records, callbacks and scores are those of a single process.
-    """
-
-    def forward_iter(
-        self, X: Any, training: bool = False, device: Any = "cpu"
-    ) -> Iterator[Any]:
-        """Yield the outputs of the network for the mini-batches of X."""
-        for batch in self.get_iterator(self.get_dataset(X), training=training):
-            yield to_device(predict_batch(self, batch, training), device=device)
-
-    def infer(self, x: Any, **fit_params: Any) -> Any:
-        """Return the output for a mini-batch, computed by all processes in parts."""
-        group = group_of(self.module_)
-        if group is None and self.device is not None:  # skorch converts x
-            return super().infer(x, **fit_params)
-        x = to_tensor(x, device=self._placement)
-        # Batch normalisation cannot train on a part with one row.
-        if group is None or (n_rows := get_len(x)) < 2 * group.size():
-            return super().infer(x, **fit_params)
-        # Dropout differs between the parts, and afterwards all processes have the same
-        # random numbers again, for example for batch_transform.
-        seed = epoch_seed(int(torch.randint(2**31 - 1, ())), group.rank())
-        with seeded_torch(seed, self._placement):
-            output = super().infer(own_part(x, group), **fit_params)
-        return gather_rows(output, n_rows, group)
-
-    def _end_training(self, X: Any, y: Any) -> None:
-        """Notify the callbacks and the net that the training has ended.
-
-        Unlike in skorch, the net is last, since mixins unwrap its module then, and
-        early stopping restores the weights of the wrapped module.
-        """
-        share_buffers(self.module_)
-        for _, callback in self.callbacks_:
-            callback.on_train_end(self, X=X, y=y)
-        self.on_train_end(self, X=X, y=y)
-
-    @contextmanager
-    def _unwrapped(self) -> Iterator[None]:
-        """Give the parameters the names that they have in a single process."""
-        module = vars(self).get("module_")
-        if group_of(module) is None:
-            yield
-            return
-        self.module_ = unwrapped(module)
-        try:
-            yield
-        finally:
-            self.module_ = module
-
-    def _check_same(self, batch: Any) -> None:
-        """Raise ValueError unless all processes have the same mini-batch."""
-        group = group_of(self.module_)
-        if group is not None:
-            weight = getattr(batch, "sample_weight", None)
-            check_same_batch(unpack_data(batch)[1], weight, self._placement, group)
+def device_of(net: Any) -> Any:
+    """Return the device of a net, which accelerate chooses if `device` is None."""
+    device = net.device
+    return next(net.module_.parameters()).device if device is None else device
 
 
 class _Allowed(threading.local):
@@ -235,44 +142,24 @@ def use_threads(n_threads: int | str, n_multiply_adds: float) -> None:
     _set_threads(min(int(n_threads), _ALLOWED.n_threads))
 
 
-class NetWithThreads:
-    """skorch's net that chooses torch's threads by the work of each mini-batch."""
+def choose_threads(net: Any, n_samples: int) -> None:
+    """Set the number of threads; "auto" is one until the work of the net is known.
 
-    n_threads: int | str = "auto"  # missing in older pickles
-    compile: bool
-    _placement: Any
-    module_: torch.nn.Module
-    # Multiply-adds of a forward pass for one sample, None before the first pass.
-    _work: float | None = None
+    A forked process hangs with more if its parent has used torch's threads.
+    """
+    if str(device_of(net)).startswith("cpu"):
+        use_threads(net.n_threads, n_samples * (net._work or 0))
 
-    def infer(self, x: Any, **fit_params: Any) -> Any:
-        """Return the output of the network; the first pass counts its work."""
-        infer = partial(super().infer, x, **fit_params)  # type: ignore[misc]
-        n_samples = len(x) if isinstance(x, torch.Tensor) else get_len(x)
-        self._use_threads(n_samples)
-        if self._work is not None:
-            return infer()
-        output, self._work = self._count(infer, n_samples)
-        self._use_threads(n_samples)  # the backward pass of the same mini-batch
-        return output
 
-    def _count(self, infer: Callable[[], Any], n_samples: int) -> tuple[Any, float]:
-        """Return the output, and the number of multiply-adds for one sample."""
-        if self.compile:  # its products and convolutions may be fused
-            return infer(), math.inf
-        with WorkCounter() as counter:
-            output = infer()
-        # Recurrent layers are not counted; each of their weights is used at least once.
-        n_weights = sum(p.numel() for p in self.module_.parameters())
-        return output, max(counter.n_multiply_adds / n_samples, n_weights)
-
-    def _use_threads(self, n_samples: int) -> None:
-        """Set the number of threads; "auto" is one until the work is known.
-
-        A forked process hangs with more if its parent has used torch's threads.
-        """
-        if str(self._placement).startswith("cpu"):
-            use_threads(self.n_threads, n_samples * (self._work or 0))
+def count_work(net: Any, infer: Callable[[], Any], n_samples: int) -> tuple[Any, float]:
+    """Return an output of a net, and the number of multiply-adds for one sample."""
+    if net.compile:  # its products and convolutions may be fused
+        return infer(), math.inf
+    with WorkCounter() as counter:
+        output = infer()
+    # Recurrent layers are not counted; each of their weights is used at least once.
+    n_weights = sum(p.numel() for p in net.module_.parameters())
+    return output, max(counter.n_multiply_adds / n_samples, n_weights)
 
 
 def _set_threads(n_threads: int) -> None:
@@ -296,6 +183,36 @@ def _unlock_in_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_unlock_in_child)
+
+
+def infer_in_parts(net: Any, infer: Callable[..., Any], x: Any) -> Any:
+    """Return the output of a net for a mini-batch, computed by its processes in parts.
+
+    The processes that train a network wrapped by `DistributedDataParallel` have the
+    same mini-batches. Each computes the outputs of its rows, and gets those of all. So
+    the loss, its records, callbacks and scores are those of a single process.
+    """
+    group = group_of(net.module_)
+    if group is None and net.device is not None:  # skorch converts x
+        return infer(x)
+    x = to_tensor(x, device=device_of(net))
+    # Batch normalisation cannot train on a part with one row.
+    if group is None or (n_rows := get_len(x)) < 2 * group.size():
+        return infer(x)
+    # Dropout differs between the parts, and afterwards all processes have the same
+    # random numbers again, for example for batch_transform.
+    seed = epoch_seed(int(torch.randint(2**31 - 1, ())), group.rank())
+    with seeded_torch(seed, device_of(net)):
+        output = infer(own_part(x, group))
+    return gather_rows(output, n_rows, group)
+
+
+def check_same(net: Any, batch: Any) -> None:
+    """Raise ValueError unless all processes of a net have the same mini-batch."""
+    group = group_of(net.module_)
+    if group is not None:
+        weight = getattr(batch, "sample_weight", None)
+        check_same_batch(unpack_data(batch)[1], weight, device_of(net), group)
 
 
 def draw_seed(random_state: Seed) -> int | None:

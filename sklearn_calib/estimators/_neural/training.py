@@ -1,4 +1,4 @@
-"""`Trainer`: one call of `fit` or `partial_fit` of a neural classifier."""
+"""`FitRun`: one call of `fit` or `partial_fit` of a neural classifier."""
 
 import warnings
 from copy import deepcopy
@@ -17,6 +17,7 @@ from torch import nn
 from sklearn_calib._validation.labels import encode_labels
 from sklearn_calib._validation.probabilities import check_sample_weight
 from sklearn_calib.callbacks import Checkpoint
+from sklearn_calib.estimators._neural.logits import warn_of_proba
 from sklearn_calib.estimators._neural.name_hints import accepted_names, hint_for_fit
 from sklearn_calib.estimators._neural.net_data import (
     check_can_take_datasets,
@@ -35,7 +36,6 @@ from sklearn_calib.estimators._neural.net_data import (
 )
 from sklearn_calib.estimators._neural.param_checks import (
     check_can_refit,
-    check_params,
     check_posterior,
     check_shared,
     check_takes_weights,
@@ -44,6 +44,7 @@ from sklearn_calib.estimators._neural.param_checks import (
 )
 from sklearn_calib.estimators._neural.params import renew
 from sklearn_calib.estimators._neural.placement import (
+    check_same,
     draw_seed,
     epoch_seed,
     restored_threads,
@@ -65,16 +66,16 @@ _FREE = (
 )
 
 
-class Trainer:
-    """Train a net in one call of fit, and hold the state of that call.
+class FitRun:
+    """What one call of `fit` or `partial_fit` of a net knows.
 
-    The net stores it as `_trainer` during the call. skorch calls the methods of the
-    net, which get the split, the weights and the state of the loss from the trainer.
-    With `refit`, there is a second run on all data.
+    The net stores it as `_run` during the call. skorch calls the methods of the net,
+    which ask it for the split, the weights and the state of the loss. It does not set
+    attributes of the net.
 
     Parameters
     ----------
-    net : SkorchClassifier
+    net : NeuralClassifier
         The net to train.
 
     method : {"fit", "partial_fit"}
@@ -82,101 +83,114 @@ class Trainer:
 
     fit_params : dict
         Additional keywords of the method.
+
+    Attributes
+    ----------
+    classes, input_shape : ndarray, tuple of int or None
+        The labels, and the shape of a sample of one array, after `prepare`.
+
+    sample_weight, batch : ndarray or None, object
+        The weights of the samples, and the current mini-batch.
     """
 
     def __init__(self, net, method, fit_params):
         self.net = net
         self.hold_out = method == "fit"
         self.fit_params = {"_routing_method": method, **fit_params}
+        self.reset = not net.initialized_ or (self.hold_out and not net.warm_start)
+        self.classes = self.input_shape = None
         self.seed = self.sample_weight = self.batch = None
-        self.has_seen_logits = False
+        self._has_seen_logits = False
         # The validation set that was given, and whether torch's datasets were.
         self.validation, self.takes_datasets = None, False
         # The states of the loss at the start of each epoch of a run with validation
         # data. The second run, on all data, restores them.
-        self.loss_states = []
+        self._loss_states = []
 
-    def train(self, X, y, sample_weight, classes=None, validation=None):
-        """Validate and encode the data, and train on them."""
-        net = self.net
-        net.check_training_readiness()
-        net.interrupted_ = False
-        check_params(net)
-        reset = not net.initialized_ or (self.hold_out and not net.warm_start)
+    def prepare(self, X, y, sample_weight, classes, validation):
+        """Validate the data, and return them with encoded labels."""
         self.takes_datasets = is_dataset(X) or is_dataset(validation)
         if self.takes_datasets:
-            check_can_take_datasets(net)
+            check_can_take_datasets(self.net)
         check_validation(validation)
         self.validation = validation
+        known = self.net._known_classes
+        classes = find_classes(
+            self.net, classes, hold_out=self.hold_out, reset=self.reset
+        )
+        is_first = self.reset or known is None
         prepare = self._prepare_dataset if is_dataset(X) else self._prepare
-        X, codes = prepare(X, y, sample_weight, classes, reset)
-        vars(net).pop("validation_history_", None)
-        self.seed = draw_seed(net.random_state)
-        self._run(X, codes, reset)
-        if not (self.hold_out and net.refit and "valid_loss" in net.history[-1]):
-            return
-        n_epochs = self._count_epochs_kept()
-        if not n_epochs:
-            _warn_of_no_best_epoch(net)
-            return
-        net.validation_history_ = net.history
-        self.hold_out = False
-        self.fit_params["epochs"] = n_epochs
-        self._run(X, codes, reset=True)
+        return prepare(X, y, sample_weight, classes, is_first)
 
-    def _prepare(self, X, y, sample_weight, classes, reset):
-        """Return X and encoded labels, and store the classes in the net."""
-        net, known = self.net, self.net._known_classes
-        classes = find_classes(net, classes, hold_out=self.hold_out, reset=reset)
-        X, y = check_rows(net, X, y, reset=reset or known is None)
-        net._input_shape = sample_shape(X)
-        classes = np.unique(y) if classes is None else classes
-        check_two_classes(classes)
-        codes = encode_labels(y, labels=classes, n_classes=len(classes), name="y")
+    def _prepare(self, X, y, sample_weight, classes, is_first):
+        """Return validated X and encoded labels."""
+        net = self.net
+        X, y = check_rows(net, X, y, reset=is_first)
+        self.input_shape = sample_shape(X)
+        self.classes = np.unique(y) if classes is None else classes
+        check_two_classes(self.classes)
+        n_classes = len(self.classes)
+        codes = encode_labels(y, labels=self.classes, n_classes=n_classes, name="y")
         weight = check_sample_weight(sample_weight, codes)
-        weight = multiply_class_weight(net.class_weight, codes, classes, weight)
+        weight = multiply_class_weight(net.class_weight, codes, self.classes, weight)
         if weight is not None:
             is_plain = net.class_weight is None
             name = "sample_weight" if is_plain else "sample_weight times class_weight"
             check_representable(weight, net.dtype, name)
             X, codes, self.sample_weight = drop_zeros(X, codes, weight)
         if self.hold_out:
-            check_two_classes(classes[np.unique(codes)])
-        net.classes_inferred_ = classes
+            check_two_classes(self.classes[np.unique(codes)])
         return X, codes
 
-    def _prepare_dataset(self, X, y, sample_weight, classes, reset):
-        """Validate the first batch of a dataset, and store the classes in the net."""
-        net, known = self.net, self.net._known_classes
-        classes = find_classes(net, classes, hold_out=self.hold_out, reset=reset)
-        check_takes_dataset(net, y, sample_weight, classes)
+    def _prepare_dataset(self, X, y, sample_weight, classes, is_first):
+        """Validate the first batch of a dataset, and return the dataset."""
+        check_takes_dataset(self.net, y, sample_weight, classes)
         check_two_classes(classes)
-        is_first = reset or known is None
-        net._input_shape = read_first_batch(net, X, reset=is_first)
-        net.classes_inferred_ = classes
+        self.input_shape = read_first_batch(self.net, X, reset=is_first)
+        self.classes = classes
         return X, None
 
-    def _run(self, X, codes, reset):
+    def train(self, X, codes):
+        """Train once on prepared data."""
+        self.seed = draw_seed(self.net.random_state)
+        self._train(X, codes, self.reset)
+
+    def count_epochs_to_refit(self):
+        """Return the number of epochs of a second run on all data, 0 for none."""
+        net = self.net
+        if not (self.hold_out and net.refit and "valid_loss" in net.history[-1]):
+            return 0
+        if not net.early_stopping:
+            return len(net.history)
+        n_epochs = dict(net.callbacks_)["early_stopping"].best_epoch_
+        if not n_epochs:
+            _warn_of_no_best_epoch(net)
+        return n_epochs
+
+    def train_on_all(self, X, codes, n_epochs):
+        """Train a new network on all data."""
+        self.hold_out = False
+        self.fit_params["epochs"] = n_epochs
+        self._train(X, codes, reset=True)
+
+    def _train(self, X, codes, reset):
         """Train one run with skorch, with the seed of this call."""
         net = self.net
-        net._trainer, self.batch = self, None
-        try:
-            with seeded_torch(self.seed, net.device), restored_threads():
-                if reset:
-                    net.initialize()
-                else:
-                    renew(net)
-                    net._initialize_callbacks()
-                check_shared(net, self.seed)
-                check_posterior(net)
-                if net.refit:
-                    check_can_refit(net.callbacks_)
-                warn_of_calibration_error(net.callbacks_)
-                self._check_fit_params()
-                self._train_epochs(X, codes)
-                predicts_numbers = self._predicts_numbers()
-        finally:
-            net._trainer = None
+        self.batch = None
+        with seeded_torch(self.seed, net.device), restored_threads():
+            if reset:
+                net.initialize()
+            else:
+                renew(net)
+                net._initialize_callbacks()
+            check_shared(net, self.seed)
+            check_posterior(net)
+            if net.refit:
+                check_can_refit(net.callbacks_)
+            warn_of_calibration_error(net.callbacks_)
+            self._check_fit_params()
+            self._train_epochs(X, codes)
+            predicts_numbers = self._predicts_numbers()
         _warn_if_diverged(net.history, predicts_numbers)
 
     def _train_epochs(self, X, y):
@@ -197,9 +211,8 @@ class Trainer:
                 checkpoint.save(net, len(net.history))
         except KeyboardInterrupt:
             if not self._has_stopped_early():
-                net.interrupted_ = len(net.history) > n_epochs_before
-                if net.interrupted_:
-                    net._end_training(X, y)
+                if len(net.history) > n_epochs_before:
+                    net._end_training(X, y, is_interrupted=True)
                 raise
         net._end_training(X, y)
 
@@ -209,12 +222,6 @@ class Trainer:
             isinstance(each, EarlyStopping) and each.misses_ == each.patience
             for _, each in self.net.callbacks_
         )
-
-    def _count_epochs_kept(self):
-        """Return the number of epochs that led to the current weights."""
-        if not self.net.early_stopping:
-            return len(self.net.history)
-        return dict(self.net.callbacks_)["early_stopping"].best_epoch_
 
     def _check_fit_params(self):
         """Raise TypeError for a keyword that its receiver does not take."""
@@ -303,7 +310,7 @@ class Trainer:
     def _check_can_learn(self, valid):
         """Raise ValueError if the loss needs validation data and there are none."""
         learns = self.net._loss.learns_from_validation
-        if valid is None and learns and not self.loss_states:
+        if valid is None and learns and not self._loss_states:
             way_out = "Hold out data with validation_fraction or train_split."
             if not self.hold_out:
                 way_out = (
@@ -334,9 +341,20 @@ class Trainer:
         if not isinstance(validation, tuple | list):
             return validation
         X, y = check_rows(self.net, *validation, reset=False)
-        labels, name = self.net.classes_inferred_, "validation y"
+        labels, name = self.classes, "validation y"
         codes = encode_labels(y, labels=labels, n_classes=len(labels), name=name)
         return self.net.get_dataset(X, codes)
+
+    def start_batch(self, batch):
+        """Keep a mini-batch, which must be the same in all processes."""
+        self.batch = batch
+        check_same(self.net, batch)
+
+    def see_logits(self, logits):
+        """Warn if the first outputs of the module look like probabilities."""
+        if not self._has_seen_logits:
+            self._has_seen_logits = True
+            warn_of_proba(logits)
 
     def start_epoch(self):
         """Seed the epoch by its number, so that a resumed run is reproducible."""
@@ -354,10 +372,10 @@ class Trainer:
             state = criterion.state_dict()
             # The history is large, and specific to the samples of this run.
             state.pop("history", None)
-            self.loss_states.append(deepcopy(state))
+            self._loss_states.append(deepcopy(state))
         else:
             own = {"history": loss.history} if loss.needs_indices else {}
-            criterion.load_state_dict({**self.loss_states[epoch], **own})
+            criterion.load_state_dict({**self._loss_states[epoch], **own})
 
 
 def validation_split(fraction, y, seed):

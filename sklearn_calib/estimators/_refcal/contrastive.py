@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from sklearn_calib.estimators._neural.batches import Batch
 from sklearn_calib.estimators._neural.classifier import NeuralClassifier
-from sklearn_calib.estimators._neural.placement import restored_threads
+from sklearn_calib.estimators._neural.placement import choose_threads, restored_threads
 from sklearn_calib.losses import SupConLoss
 
 
@@ -79,10 +79,10 @@ class ContrastiveNet(NeuralClassifier):
             )
         return shape[1]
 
-    def _transform(self, batch):
+    def _transform(self, batch, transform):
         """Return the concatenated views of a mini-batch, and the labels."""
         X, y = (to_tensor(part, device=self.device) for part in unpack_data(batch))
-        views = make_views(self.batch_transform, X, "augment")
+        views = make_views(transform, X, "augment")
         return Batch((views.flatten(0, 1), y))
 
     def get_loss(self, y_pred, y_true, *args, **kwargs):
@@ -102,7 +102,7 @@ class ContrastiveNet(NeuralClassifier):
 
     def encode(self, X):
         """Return the embeddings of one mini-batch, without gradients."""
-        self._use_threads(len(X))
+        choose_threads(self, len(X))
         with torch.no_grad():
             return self.module_.encoder.eval()(X)
 

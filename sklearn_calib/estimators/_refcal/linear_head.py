@@ -80,5 +80,5 @@ class LinearHead(NeuralClassifier):
     def on_batch_end(self, net, batch=None, training=False, **kwargs):
         """Let a loss with a history record the logits of each view."""
         if training and self._source is not None:
-            batch = self._trainer.batch
+            batch = self._run.batch
         super().on_batch_end(net, batch=batch, training=training, **kwargs)
