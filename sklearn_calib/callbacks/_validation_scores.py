@@ -6,7 +6,7 @@ import numpy as np
 from skorch import NeuralNet
 from torch.utils.data import Dataset, Subset
 
-from sklearn_calib._numerics.binned_gaps import binned_calibration_error
+from sklearn_calib._numerics.binning import binned_calibration_error
 from sklearn_calib._numerics.softmax import log_softmax, softmax
 from sklearn_calib._solvers.temperature_fit import temperature_scaled
 from sklearn_calib._torch.processes import concatenate_logits

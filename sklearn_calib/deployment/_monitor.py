@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._numerics.binned_gaps import class_gap_norm
+from sklearn_calib._numerics.binning import class_gap_norm
 from sklearn_calib._state.mergeable import Accumulator
 from sklearn_calib._state.schema import FINITE, NON_NEGATIVE, Number, Numbers, Spec
 from sklearn_calib._validation.arrays import as_numbers, is_empty, on_cpu, shown

@@ -5,15 +5,13 @@ import pytest
 from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
 
-from sklearn_calib._numerics.binned_gaps import (
+from sklearn_calib._numerics.binning import (
+    bin_index,
+    bin_sums,
     binned_calibration_error,
     class_bin_sums,
     class_gap_norm,
     gap_norm,
-)
-from sklearn_calib._numerics.binning import (
-    bin_index,
-    bin_sums,
     interior_edges,
     occupied_bins,
     sums_by_value,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import log_loss
 
-from sklearn_calib._numerics.binned_gaps import binned_calibration_error
+from sklearn_calib._numerics.binning import binned_calibration_error
 from sklearn_calib._numerics.softmax import log_softmax, softmax
 from sklearn_calib.calibrators import (
     BetaCalibration,

@@ -6,7 +6,7 @@ from scipy.optimize import minimize_scalar
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
 
-from sklearn_calib._numerics.binned_gaps import binned_calibration_error
+from sklearn_calib._numerics.binning import binned_calibration_error
 from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib.calibrators import TemperatureScaling
 

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from sklearn_calib._numerics.binned_gaps import binned_calibration_error
-from sklearn_calib._numerics.binning import sweep_n_bins
+from sklearn_calib._numerics.binning import binned_calibration_error, sweep_n_bins
 from sklearn_calib.metrics import (
     ece_consistency_bound,
     ece_interval,

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._numerics.binned_gaps import class_bin_sums
+from sklearn_calib._numerics.binning import class_bin_sums
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import TARGETS, StrOptions, validate_params
 from sklearn_calib._validation.labels import as_labels, classes_of

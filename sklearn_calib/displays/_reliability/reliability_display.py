@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._numerics.binned_gaps import gap_norm
-from sklearn_calib._numerics.binning import bin_index, bin_sums, resolve_n_bins
+from sklearn_calib._numerics.binning import (
+    bin_index,
+    bin_sums,
+    gap_norm,
+    resolve_n_bins,
+)
 from sklearn_calib._validation.declarations import BINS, StrOptions, validate_params
 from sklearn_calib._validation.types import Array, Floats, History, Options, Seed
 from sklearn_calib.displays._base.axes import new_axes, sequential_colors

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sklearn_calib._numerics.binned_gaps import gap_error
-from sklearn_calib._numerics.binning import quantile_masses
+from sklearn_calib._numerics.binning import gap_error, quantile_masses
 from sklearn_calib._sklearn.metric_options import (
     check_options,
     name_of,

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._numerics.binned_gaps import class_bin_sums
 from sklearn_calib._numerics.binning import (
+    class_bin_sums,
     cube_root_n_bins,
     quantile_masses,
     quantile_ranks,

@@ -7,14 +7,15 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._numerics.binned_gaps import (
+from sklearn_calib._numerics.binning import (
     binned_calibration_error,
     class_bin_sums,
     combine_classes,
     gap_error,
     isotonic_calibration_error,
+    resolve_n_bins,
+    sweep_n_bins,
 )
-from sklearn_calib._numerics.binning import resolve_n_bins, sweep_n_bins
 from sklearn_calib._validation.arrays import has_dask_arrays, is_array_api
 from sklearn_calib._validation.declarations import (
     BINS_OF_ERRORS,

@@ -6,8 +6,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import erf, ndtri
 
-from sklearn_calib._numerics.binned_gaps import class_gap_norm
-from sklearn_calib._numerics.binning import bin_index, parting_edges, resolve_n_bins
+from sklearn_calib._numerics.binning import (
+    bin_index,
+    class_gap_norm,
+    parting_edges,
+    resolve_n_bins,
+)
 from sklearn_calib._validation.arrays import row_blocks
 from sklearn_calib._validation.probabilities import check_proba
 from sklearn_calib._validation.samples import (

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sklearn_calib._numerics.binned_gaps import class_gap_norm
+from sklearn_calib._numerics.binning import class_gap_norm
 from sklearn_calib._validation.declarations import interval_kind
 from sklearn_calib._validation.samples import check_evaluated
 from sklearn_calib._validation.types import Array, Floats, Ints, Metric
