@@ -1,6 +1,7 @@
 """What a user's type checker sees: no name of the package is Any to it."""
 
 import inspect
+import json
 import os
 import re
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import sklearn_calib
+from sklearn_calib import losses
 
 PACKAGE = Path(sklearn_calib.__file__).parent
 TOPICS = [
@@ -96,6 +98,19 @@ SEEN = {
 }
 
 
+def calls_of_losses():
+    """Yield a valid call of each loss and its type, and one with a positional value."""
+    for name in losses.__all__:
+        if name.endswith("Loss") and name != "CalibrationLoss":
+            parameters = inspect.signature(getattr(losses, name)).parameters
+            first = next(iter(parameters.values()))
+            yield f"losses.{name}({first.name}={first.default!r})", name
+            yield f"losses.{name}({first.default!r})", None
+
+
+SEEN.update(calls_of_losses())
+
+
 def topic_of(expression):
     """Return the package of an expression, of a name at the top its home."""
     topic, name = re.findall(r"\w+", expression)[:2]
@@ -144,6 +159,26 @@ def test_a_type_checker_sees_the_type(said, expression):
     else:
         revealed = re.escape(f'note: Revealed type is "{expected}')
         assert re.match(revealed + r'(\[.*\])?"', shown), shown
+
+
+@pytest.mark.slow
+def test_pyright_sees_the_parameters_of_losses(tmp_path):
+    pytest.importorskip("basedpyright", reason="basedpyright is not installed")
+    calls = dict(calls_of_losses())
+    head = SCRIPT.format(topics="losses")
+    (tmp_path / "script.py").write_text(head + "\n".join(calls) + "\n")
+    command = "-m basedpyright --level error --outputjson script.py"
+    process = subprocess.run(
+        [sys.executable, *command.split(), "--pythonpath", sys.executable],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+    )
+    said = json.loads(process.stdout)["generalDiagnostics"]
+    refused = {each["range"]["start"]["line"] - len(head.splitlines()) for each in said}
+    expected = {i for i, name in enumerate(calls.values()) if name is None}
+    assert refused == expected, said
 
 
 def test_every_package_has_rows():

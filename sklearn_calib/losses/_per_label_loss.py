@@ -13,8 +13,10 @@ from sklearn_calib.losses._base.checks import (
     reduce_loss,
 )
 from sklearn_calib.losses._base.composed import Base, _ComposedLoss, build_base
+from sklearn_calib.losses._base.loss_parameters import loss_function, parameters_of
 
 
+@loss_function
 def per_label_loss(
     logits: Tensor,
     target: Tensor,
@@ -141,7 +143,7 @@ def _as_classes(target: Tensor) -> Tensor:
     return torch.stack([1 - target, target], 2)
 
 
-class PerLabelLoss(_ComposedLoss, function=per_label_loss):
+class PerLabelLoss(_ComposedLoss):
     """Module version of :func:`per_label_loss`. See there for details.
 
     Notes
@@ -165,11 +167,5 @@ class PerLabelLoss(_ComposedLoss, function=per_label_loss):
     is_per_sample = True
     takes_probabilities = True
 
-    def __init__(
-        self,
-        *,
-        base: Base = "cross_entropy",
-        reduction: Reduction = "mean",
-        **base_params: Any,
-    ) -> None:
-        super().__init__(base=base, base_params=base_params, reduction=reduction)
+    @parameters_of(per_label_loss)
+    def __init__(self) -> None: ...

@@ -1,9 +1,10 @@
 """Input validation, reduction and types of options, shared by all losses."""
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Collection
+from functools import partial
 from numbers import Integral, Real
-from typing import Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import numpy as np
 import torch
@@ -32,18 +33,6 @@ LARGEST_POWER = 100
 # Memory grows with the number of bins, and more bins than samples are of no use.
 MOST_BINS = 10**6
 
-Confidence = (
-    Literal[
-        "l2_norm",
-        "margin",
-        "max_logit",
-        "msp",
-        "negative_entropy",
-        "negative_gini",
-    ]
-    | Callable[[Tensor], Tensor]
-)
-FloatOrAuto = float | Literal["auto"]
 Norm = Literal["l1", "l2"]
 Ranks = Literal["hard", "soft"]
 Reduction = Literal["mean", "none", "sum"]
@@ -115,6 +104,20 @@ def check_nonnegative(
     )
 
 
+# Types of parameters. `loss_function` calls what stands beside a type in `Annotated`.
+NonNegative = Annotated[float, check_nonnegative]
+Exponent = Annotated[float, partial(check_nonnegative, most=LARGEST_POWER)]
+Proportion = Annotated[float, partial(check_nonnegative, most=1)]
+BelowOne = Annotated[float, partial(check_nonnegative, below=1)]
+Margin = Annotated[
+    float,
+    partial(
+        check_nonnegative,
+        hint="Use a small value, such as 0, to penalise all distances.",
+    ),
+]
+
+
 def check_positive(
     name: str,
     value: _T,
@@ -141,23 +144,26 @@ def check_positive(
     raise ValueError(f"{name} must be {rule}, got {shown(value)}. {hint}")
 
 
-def check_n_bins(n_bins: int, *, usual: int = 15) -> int:
-    """Return `n_bins` if it is an integer between 1 and `MOST_BINS`."""
-    if isinstance(n_bins, bool) or not isinstance(n_bins, Integral):
+def check_n_bins(name: str, value: int, *, usual: int = 15) -> int:
+    """Return `value` if it is an integer between 1 and `MOST_BINS`."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(
-            f"n_bins must be an integer >= 1, got {shown(n_bins)} of type "
-            f"{type(n_bins).__name__}. The paper uses {usual}."
+            f"{name} must be an integer >= 1, got {shown(value)} of type "
+            f"{type(value).__name__}. The paper uses {usual}."
         )
-    if n_bins < 1:
+    if value < 1:
         raise ValueError(
-            f"n_bins must be >= 1, got {shown(n_bins)}. The paper uses {usual}."
+            f"{name} must be >= 1, got {shown(value)}. The paper uses {usual}."
         )
-    if n_bins > MOST_BINS:
+    if value > MOST_BINS:
         raise ValueError(
-            f"n_bins must be at most {MOST_BINS}, got {shown(n_bins)}: most bins would "
+            f"{name} must be at most {MOST_BINS}, got {shown(value)}: most bins would "
             f"be empty but still use memory. The paper uses {usual}."
         )
-    return n_bins
+    return value
+
+
+NBins = Annotated[int, check_n_bins]
 
 
 def check_batch(

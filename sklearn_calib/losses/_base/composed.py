@@ -52,6 +52,14 @@ class _ComposedLoss(CalibrationLoss):
         self._base_params = base_params
         self.base_ = deepcopy(build_base(base, base_params, type(self)))
 
+    def _store(self, params: dict[str, Any], base_params: dict[str, Any]) -> None:
+        """Store checked parameters in a new object, and build the base."""
+        reduction = params["reduction"]
+        _ComposedLoss.__init__(
+            self, base=params["base"], base_params=base_params, reduction=reduction
+        )
+        vars(self).update(params)
+
     def _arguments(self) -> dict[str, Any]:
         """Return the keyword arguments for the function."""
         return {**super()._arguments(), "base": self.base_}

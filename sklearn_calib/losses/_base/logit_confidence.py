@@ -1,12 +1,14 @@
 """Differentiable confidence scores computed from logits."""
 
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
 import torch
 from torch import Tensor
 
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import did_you_mean
 from sklearn_calib.losses._base.checks import (
-    Confidence,
     can_check_values,
     check_finite,
     is_choice,
@@ -46,21 +48,32 @@ _CONFIDENCES = {
 }
 
 
-def check_confidence(confidence: Confidence) -> Confidence:
-    """Return `confidence` if it is callable or the name of a confidence score."""
-    if callable(confidence):
-        return confidence
-    if is_choice(confidence, _CONFIDENCES):
-        return confidence
-    raise ValueError(
-        f"confidence must be one of {sorted(_CONFIDENCES)} or a callable that takes "
-        f"logits, got {shown(confidence)}.{did_you_mean(confidence, _CONFIDENCES)}"
-    )
+def check_confidence(name: str, value: Any) -> None:
+    """Raise a ValueError unless a value is callable or the name of a score."""
+    if not (callable(value) or is_choice(value, _CONFIDENCES)):
+        raise ValueError(
+            f"{name} must be one of {sorted(_CONFIDENCES)} or a callable that takes "
+            f"logits, got {shown(value)}.{did_you_mean(value, _CONFIDENCES)}"
+        )
+
+
+Confidence = Annotated[
+    Literal[
+        "l2_norm",
+        "margin",
+        "max_logit",
+        "msp",
+        "negative_entropy",
+        "negative_gini",
+    ]
+    | Callable[[Tensor], Tensor],
+    check_confidence,
+]
 
 
 def compute_confidence(confidence: Confidence, logits: Tensor) -> Tensor:
     """Return one score per row of logits, larger for more confident predictions."""
-    check_confidence(confidence)
+    check_confidence("confidence", confidence)
     function = confidence if callable(confidence) else _CONFIDENCES[confidence]
     score = function(logits)
     if not isinstance(score, Tensor) or score.shape != logits.shape[:1]:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from functools import lru_cache, wraps
-from typing import Any, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,14 +18,10 @@ from sklearn_calib._sklearn.nested_params import (
 )
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import did_you_mean
-from sklearn_calib.losses._base.checks import (
-    REDUCTIONS,
-    Confidence,
-    Reduction,
-    check_choice,
-)
-from sklearn_calib.losses._base.logit_confidence import compute_confidence
+from sklearn_calib.losses._base.checks import REDUCTIONS, Reduction, check_choice
+from sklearn_calib.losses._base.logit_confidence import Confidence, compute_confidence
 from sklearn_calib.losses._base.loss_names import LOSSES, get_loss_names
+from sklearn_calib.losses._base.loss_parameters import check_known
 
 # The prefix of the parameters of a base loss.
 BASE = "base__"
@@ -99,11 +95,8 @@ def _checks_keywords(init: _Init) -> _Init:
 
     @wraps(init)
     def wrapper(self: Any, *args: Any, **params: Any) -> None:
-        for name in () if is_open else params.keys() - names:
-            raise TypeError(
-                f"{type(self).__name__} got an unexpected keyword argument {name!r}."
-                f"{did_you_mean(name, names)} Valid parameters are: {sorted(names)}."
-            )
+        if not is_open:
+            check_known(type(self), params.keys() - names, names)
         init(self, *args, **params)
 
     return cast("_Init", wrapper)
@@ -112,13 +105,19 @@ def _checks_keywords(init: _Init) -> _Init:
 class ReducedLoss(nn.Module):
     """Torch module with a reduction and scikit-learn's ``get_params``.
 
-    A subclass names its function, as in ``class FocalLoss(CalibrationLoss,
-    function=focal_loss)``. Its docstring is completed from that of the function, see
+    A subclass has a constructor with the :func:`parameters_of` its function. One with
+    other parameters names the function, as in ``class AdaFocalLoss(CalibrationLoss,
+    function=adafocal_loss)``. Its docstring is completed from that of the function, see
     :func:`complete_docstring`.
     """
 
-    # For type checkers, which infer Any for a call of a torch module.
+    # For type checkers, which infer Any for a call of a torch module, and a tensor or a
+    # module for a parameter.
     __call__: Callable[..., Tensor]
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
     # The keywords of the function that are not arguments of `forward`.
     _keywords: ClassVar[tuple[str, ...]] = ()
 
@@ -126,8 +125,11 @@ class ReducedLoss(nn.Module):
         cls, function: Callable[..., Tensor] | None = None, **kwargs: Any
     ) -> None:
         super().__init_subclass__(**kwargs)
-        if "__init__" in vars(cls):
-            cls.__init__ = _checks_keywords(cls.__init__)  # type: ignore[method-assign]
+        own: Any = vars(cls).get("__init__")
+        derived_from = getattr(own, "function", None)
+        if own is not None and derived_from is None:
+            cls.__init__ = _checks_keywords(own)  # type: ignore[method-assign]
+        function = derived_from or function
         if function is not None:
             cls._take_from(function)
 
@@ -152,6 +154,15 @@ class ReducedLoss(nn.Module):
     def __init__(self, *, reduction: Reduction = "mean") -> None:
         super().__init__()
         self.reduction = check_choice("reduction", reduction, REDUCTIONS)
+
+    def _store(
+        self,
+        params: dict[str, Any],
+        base_params: dict[str, Any],  # noqa: ARG002 - for losses with a base
+    ) -> None:
+        """Store checked parameters in a new object."""
+        ReducedLoss.__init__(self, reduction=params["reduction"])
+        vars(self).update(params)
 
     @staticmethod
     def _function(*args: Any, **params: Any) -> Tensor:

@@ -1,18 +1,19 @@
 """Supervised contrastive (SupCon) loss of embeddings."""
 
 import math
+from functools import partial
+from typing import Annotated
 
 from torch import Tensor
 
 from sklearn_calib.losses._base.checks import (
-    REDUCTIONS,
     SMALLEST,
     Reduction,
-    check_choice,
     check_overflow,
     check_positive,
 )
 from sklearn_calib.losses._base.loss import ReducedLoss
+from sklearn_calib.losses._base.loss_parameters import loss_function, parameters_of
 from sklearn_calib.losses._embeddings.similarities import (
     flatten_views,
     reduce_anchors,
@@ -21,13 +22,20 @@ from sklearn_calib.losses._embeddings.similarities import (
     within_range,
 )
 
+HINT = "A common value is 0.1."
+Temperature = Annotated[
+    float, partial(check_positive, hint=HINT, within=(SMALLEST, 1e38))
+]
+BaseTemperature = Annotated[float, partial(check_positive, also=", or None", hint=HINT)]
 
+
+@loss_function
 def supcon_loss(
     embeddings: Tensor,
     target: Tensor,
     *,
-    temperature: float = 0.1,
-    base_temperature: float | None = None,
+    temperature: Temperature = 0.1,
+    base_temperature: BaseTemperature | None = None,
     reduction: Reduction = "mean",
 ) -> Tensor:
     r"""Supervised contrastive (SupCon) loss: cross-entropy over pairwise similarities.
@@ -105,9 +113,7 @@ def supcon_loss(
     >>> supcon_loss(embeddings, torch.tensor([0, 0, 1]), temperature=1.0)
     tensor(0.4846)
     """
-    _check_temperatures(temperature, base_temperature)
     temperature = float(temperature)
-    check_choice("reduction", reduction, REDUCTIONS)
     rows, labels = flatten_views(embeddings, target)
     positive = same_label(labels)
     anchors = positive.any(1)
@@ -130,16 +136,7 @@ def supcon_loss(
     return check_overflow("embeddings", embeddings, value)
 
 
-def _check_temperatures(temperature: float, base_temperature: float | None) -> None:
-    """Raise an error unless both are positive or `base_temperature` is None."""
-    hint, limits = "A common value is 0.1.", (SMALLEST, 1e38)
-    check_positive("temperature", temperature, hint=hint, within=limits)
-    if base_temperature is not None:
-        name = "base_temperature"
-        check_positive(name, base_temperature, also=", or None", hint=hint)
-
-
-class SupConLoss(ReducedLoss, function=supcon_loss):
+class SupConLoss(ReducedLoss):
     """Module version of :func:`supcon_loss`. See there for details.
 
     Examples
@@ -151,17 +148,8 @@ class SupConLoss(ReducedLoss, function=supcon_loss):
     tensor(0.2395)
     """
 
-    def __init__(
-        self,
-        *,
-        temperature: float = 0.1,
-        base_temperature: float | None = None,
-        reduction: Reduction = "mean",
-    ) -> None:
-        super().__init__(reduction=reduction)
-        _check_temperatures(temperature, base_temperature)
-        self.temperature = temperature
-        self.base_temperature = base_temperature
+    @parameters_of(supcon_loss)
+    def __init__(self) -> None: ...
 
     def forward(self, embeddings: Tensor, target: Tensor) -> Tensor:
         """Return the loss of a batch; see :func:`supcon_loss`."""

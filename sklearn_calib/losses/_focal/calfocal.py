@@ -1,7 +1,7 @@
 """CalFocal loss: focal loss with gamma set by the calibration error of each bin."""
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -9,11 +9,13 @@ from torch import Tensor
 
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib.losses._base.checks import (
+    NonNegative,
     Reduction,
     check_batch,
     check_nonnegative,
     reduce_loss,
 )
+from sklearn_calib.losses._base.loss_parameters import loss_function
 from sklearn_calib.losses._base.soft_targets import averages_over_labels
 from sklearn_calib.losses._base.stable_gradients import true_class_margin
 from sklearn_calib.losses._focal.focal import focal_values
@@ -25,6 +27,16 @@ from sklearn_calib.losses._focal.validation_bins import (
 )
 
 
+def _check_per_sample(name: str, value: Any) -> None:
+    """Raise a TypeError unless `per_sample` is a bool."""
+    if not isinstance(value, bool):
+        raise TypeError(
+            f"{name} must be True or False, got {shown(value)}. With False, "
+            "gamma depends only on the bin."
+        )
+
+
+@loss_function
 @averages_over_labels
 def calfocal_loss(
     logits: Tensor,
@@ -33,8 +45,8 @@ def calfocal_loss(
     edges: Tensor,
     bin_confidence: Tensor,
     bin_accuracy: Tensor,
-    lambd: float = 1.0,
-    per_sample: bool = False,
+    lambd: NonNegative = 1.0,
+    per_sample: Annotated[bool, _check_per_sample] = False,
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
@@ -113,15 +125,13 @@ def calfocal_loss(
     ... )
     tensor([0.0362, 1.2226])
     """
-    lambd = float(check_nonnegative("lambd", lambd))
-    _check_per_sample(per_sample)
     logits, target = check_batch(logits, target)
     check_bins(logits, edges, bin_confidence=bin_confidence, bin_accuracy=bin_accuracy)
     margin = true_class_margin(logits, target)
     proba = torch.sigmoid(margin.detach())
     index = bin_of(proba, edges)
     confidence = proba if per_sample else bin_confidence.to(proba)[index]
-    gamma = _gamma(confidence - bin_accuracy.to(proba)[index], lambd)
+    gamma = _gamma(confidence - bin_accuracy.to(proba)[index], float(lambd))
     return reduce_loss(focal_values(margin, gamma), reduction, sample_weight)
 
 
@@ -130,15 +140,6 @@ def _gamma(gap: Tensor, lambd: float) -> Tensor:
     # exp(100) overflows in single precision, and infinity times log(1 - p_t) = 0 is
     # NaN.
     return torch.exp((lambd * gap).clamp(max=math.log(LARGEST_GAMMA)))
-
-
-def _check_per_sample(per_sample: bool) -> None:
-    """Raise a TypeError unless `per_sample` is a bool."""
-    if not isinstance(per_sample, bool):
-        raise TypeError(
-            f"per_sample must be True or False, got {shown(per_sample)}. With False, "
-            "gamma depends only on the bin."
-        )
 
 
 class CalFocalLoss(_ValidationBinsLoss, function=calfocal_loss):
@@ -204,7 +205,7 @@ class CalFocalLoss(_ValidationBinsLoss, function=calfocal_loss):
     ) -> None:
         super().__init__(n_bins=n_bins, reduction=reduction)
         self.lambd = check_nonnegative("lambd", lambd)
-        _check_per_sample(per_sample)
+        _check_per_sample("per_sample", per_sample)
         self.per_sample = per_sample
         middle = (torch.arange(n_bins) + 0.5) / n_bins
         self.register_buffer("bin_confidence", middle)

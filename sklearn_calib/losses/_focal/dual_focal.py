@@ -1,7 +1,7 @@
 """Dual focal loss."""
 
 from numbers import Real
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -9,14 +9,14 @@ from torch import Tensor
 
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib.losses._base.checks import (
-    LARGEST_POWER,
+    Exponent,
     Reduction,
     check_batch,
-    check_nonnegative,
     is_choice,
     reduce_loss,
 )
 from sklearn_calib.losses._base.loss import CalibrationLoss
+from sklearn_calib.losses._base.loss_parameters import loss_function, parameters_of
 from sklearn_calib.losses._base.soft_targets import averages_over_labels
 from sklearn_calib.losses._base.stable_gradients import true_class_margin
 from sklearn_calib.losses._focal.focal import focal_values
@@ -26,15 +26,31 @@ from sklearn_calib.losses._focal.focal import focal_values
 RANKS: dict[Any, int] = {"largest": 1, 2: 2, 3: 3}
 MEANS: dict[Any, int | None] = {"mean2": 2, "mean3": 3, "mean": None}
 COMPETITORS = (*RANKS, *MEANS)
-Competitor = Literal["largest", 2, 3, "mean2", "mean3", "mean"] | float
 
 
+def check_competitor(name: str, value: Any) -> None:
+    """Raise a ValueError unless a value is a rank, a mean or a constant."""
+    if is_choice(value, COMPETITORS):
+        return
+    if not (isinstance(value, Real) and 0 <= value <= 1):  # type: ignore[operator]
+        raise ValueError(
+            f"{name} must be one of {COMPETITORS} or a float in [0, 1], got "
+            f"{shown(value)}. The paper uses 'largest'."
+        )
+
+
+Competitor = Annotated[
+    Literal["largest", 2, 3, "mean2", "mean3", "mean"] | float, check_competitor
+]
+
+
+@loss_function
 @averages_over_labels
 def dual_focal_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    gamma: float = 5.0,
+    gamma: Exponent = 5.0,
     competitor: Competitor = "largest",
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
@@ -116,12 +132,10 @@ def dual_focal_loss(
     >>> dual_focal_loss(logits, torch.tensor([0, 1]), gamma=5.0, reduction="none")
     tensor([0.0266, 0.6075])
     """
-    gamma = float(check_nonnegative("gamma", gamma, most=LARGEST_POWER))
-    check_competitor(competitor)
     logits, target = check_batch(logits, target)
     margin = true_class_margin(logits, target)
     log_base = log_gap(logits, target, margin, competitor)
-    values = focal_values(margin, gamma, log_base)
+    values = focal_values(margin, float(gamma), log_base)
     return reduce_loss(values, reduction, sample_weight)
 
 
@@ -158,18 +172,7 @@ def _fraction(
     return fraction.sum(1) / n_below.clamp(1, fraction.shape[1])
 
 
-def check_competitor(competitor: Competitor) -> None:
-    """Raise a ValueError unless the competitor is a rank, a mean or a constant."""
-    if is_choice(competitor, COMPETITORS):
-        return
-    if not isinstance(competitor, Real) or not 0 <= competitor <= 1:
-        raise ValueError(
-            f"competitor must be one of {COMPETITORS} or a float in [0, 1], got "
-            f"{shown(competitor)}. The paper uses 'largest'."
-        )
-
-
-class DualFocalLoss(CalibrationLoss, function=dual_focal_loss):
+class DualFocalLoss(CalibrationLoss):
     """Module version of :func:`dual_focal_loss`. See there for details.
 
     Examples
@@ -183,14 +186,5 @@ class DualFocalLoss(CalibrationLoss, function=dual_focal_loss):
     formula = r"$(1 - p_t + q)^\gamma (-\log p_t)$"
     takes_probabilities = True
 
-    def __init__(
-        self,
-        *,
-        gamma: float = 5.0,
-        competitor: Competitor = "largest",
-        reduction: Reduction = "mean",
-    ) -> None:
-        super().__init__(reduction=reduction)
-        self.gamma = check_nonnegative("gamma", gamma, most=LARGEST_POWER)
-        check_competitor(competitor)
-        self.competitor = competitor
+    @parameters_of(dual_focal_loss)
+    def __init__(self) -> None: ...

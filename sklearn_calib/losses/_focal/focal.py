@@ -12,23 +12,25 @@ from torch.autograd import Function
 from sklearn_calib._numerics.posteriors import focal_posterior
 from sklearn_calib._validation.probabilities import check_proba
 from sklearn_calib.losses._base.checks import (
+    NonNegative,
     Reduction,
     check_batch,
-    check_nonnegative,
     is_traced,
     reduce_loss,
 )
 from sklearn_calib.losses._base.loss import CalibrationLoss
+from sklearn_calib.losses._base.loss_parameters import loss_function, parameters_of
 from sklearn_calib.losses._base.soft_targets import averages_over_labels
 from sklearn_calib.losses._base.stable_gradients import true_class_margin
 
 
+@loss_function
 @averages_over_labels
 def focal_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    gamma: float = 3.0,
+    gamma: NonNegative = 3.0,
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
@@ -98,9 +100,8 @@ def focal_loss(
     >>> focal_loss(logits, torch.tensor([0, 2]), gamma=3.0, reduction="none")
     tensor([0.0023, 0.7593])
     """
-    gamma = float(check_nonnegative("gamma", gamma))
     logits, target = check_batch(logits, target)
-    values = focal_values(true_class_margin(logits, target), gamma)
+    values = focal_values(true_class_margin(logits, target), float(gamma))
     return reduce_loss(values, reduction, sample_weight)
 
 
@@ -149,7 +150,7 @@ class _WeightedLogLoss(Function):
         return base_grad, -torch.sigmoid(-margin) * grad, None
 
 
-class FocalLoss(CalibrationLoss, function=focal_loss):
+class FocalLoss(CalibrationLoss):
     """Module version of :func:`focal_loss`. See there for details.
 
     Examples
@@ -163,9 +164,8 @@ class FocalLoss(CalibrationLoss, function=focal_loss):
     formula = r"$(1 - p_t)^\gamma (-\log p_t)$"
     takes_probabilities = True
 
-    def __init__(self, *, gamma: float = 3.0, reduction: Reduction = "mean") -> None:
-        super().__init__(reduction=reduction)
-        self.gamma = check_nonnegative("gamma", gamma)
+    @parameters_of(focal_loss)
+    def __init__(self) -> None: ...
 
     def posterior(self, proba: ArrayLike) -> np.ndarray:
         """Return the class posterior for which `proba` minimises the expected loss.

@@ -1,7 +1,5 @@
 """Focal calibration loss (FCL)."""
 
-from typing import get_args
-
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -11,31 +9,30 @@ from torch import Tensor
 from sklearn_calib._numerics.posteriors import focal_calibration_posterior
 from sklearn_calib._validation.probabilities import check_proba
 from sklearn_calib.losses._base.checks import (
+    NonNegative,
     Norm,
     Reduction,
     check_batch,
-    check_choice,
-    check_nonnegative,
     reduce_loss,
 )
 from sklearn_calib.losses._base.loss import CalibrationLoss
+from sklearn_calib.losses._base.loss_parameters import loss_function, parameters_of
 from sklearn_calib.losses._base.soft_targets import averages_over_labels
 from sklearn_calib.losses._base.stable_gradients import true_class_margin
 from sklearn_calib.losses._focal.focal import focal_values
 from sklearn_calib.losses._scoring_rules.brier import brier_values
 
-NORMS = get_args(Norm)
 
-
+@loss_function
 @averages_over_labels
 def focal_calibration_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    gamma: float = 2.0,
-    lambd: float = 1.0,
+    gamma: NonNegative = 2.0,
+    lambd: NonNegative = 1.0,
     norm: Norm = "l2",
-    gamma_cal: float | None = None,
+    gamma_cal: NonNegative | None = None,
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
@@ -115,7 +112,6 @@ def focal_calibration_loss(
     >>> focal_calibration_loss(logits, torch.tensor([0, 2]), reduction="none")
     tensor([0.0789, 1.9614])
     """
-    _check_parameters(gamma, lambd, norm, gamma_cal)
     logits, target = check_batch(logits, target)
     margin = true_class_margin(logits, target)
     # The absolute differences sum to (1 - p_t) + (1 - p_t).
@@ -129,18 +125,7 @@ def focal_calibration_loss(
     return reduce_loss(values, reduction, sample_weight)
 
 
-def _check_parameters(
-    gamma: float, lambd: float, norm: Norm, gamma_cal: float | None
-) -> None:
-    """Check the parameters of the function and the module."""
-    check_nonnegative("gamma", gamma)
-    check_nonnegative("lambd", lambd)
-    check_choice("norm", norm, NORMS)
-    if gamma_cal is not None:
-        check_nonnegative("gamma_cal", gamma_cal)
-
-
-class FocalCalibrationLoss(CalibrationLoss, function=focal_calibration_loss):
+class FocalCalibrationLoss(CalibrationLoss):
     """Module version of :func:`focal_calibration_loss`. See there for details.
 
     Examples
@@ -154,21 +139,8 @@ class FocalCalibrationLoss(CalibrationLoss, function=focal_calibration_loss):
     formula = r"$(1 - p_t)^\gamma (-\log p_t) + \lambda \sum_k (p_k - y_k)^2$"
     takes_probabilities = True
 
-    def __init__(
-        self,
-        *,
-        gamma: float = 2.0,
-        lambd: float = 1.0,
-        norm: Norm = "l2",
-        gamma_cal: float | None = None,
-        reduction: Reduction = "mean",
-    ) -> None:
-        super().__init__(reduction=reduction)
-        _check_parameters(gamma, lambd, norm, gamma_cal)
-        self.gamma = gamma
-        self.lambd = lambd
-        self.norm = norm
-        self.gamma_cal = gamma_cal
+    @parameters_of(focal_calibration_loss)
+    def __init__(self) -> None: ...
 
     def posterior(self, proba: ArrayLike) -> np.ndarray:
         """Return the class posterior for which `proba` minimises the expected loss.

@@ -10,13 +10,13 @@ from torch import Tensor
 from sklearn_calib._numerics.posteriors import inverse_focal_posterior
 from sklearn_calib._validation.probabilities import check_proba
 from sklearn_calib.losses._base.checks import (
-    LARGEST_POWER,
+    Exponent,
     Reduction,
     check_batch,
-    check_nonnegative,
     reduce_loss,
 )
 from sklearn_calib.losses._base.loss import CalibrationLoss
+from sklearn_calib.losses._base.loss_parameters import loss_function, parameters_of
 from sklearn_calib.losses._base.soft_targets import averages_over_labels
 from sklearn_calib.losses._base.stable_gradients import true_class_margin
 from sklearn_calib.losses._focal.focal import focal_values
@@ -27,11 +27,12 @@ from sklearn_calib.losses._focal.focal import focal_values
 GAMMA_MAX = 3.591121476668622
 
 
+@loss_function
 def inverse_focal_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    gamma: float = 1.0,
+    gamma: Exponent = 1.0,
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
@@ -104,35 +105,35 @@ def inverse_focal_loss(
     )
 
 
+@loss_function
 @averages_over_labels
 def _inverse_focal(
     logits: Tensor,
     target: Tensor,
     *,
-    gamma: float,
+    gamma: Exponent,
     reduction: Reduction,
     sample_weight: Tensor | None = None,
 ) -> Tensor:
     """Return the loss without warning about gamma."""
-    gamma = float(check_nonnegative("gamma", gamma, most=LARGEST_POWER))
     margin = true_class_margin(*check_batch(logits, target))
-    values = focal_values(margin, gamma, torch.sigmoid(margin).log1p())
+    values = focal_values(margin, float(gamma), torch.sigmoid(margin).log1p())
     return reduce_loss(values, reduction, sample_weight)
 
 
-def _warn_above_maximum(gamma: float, stacklevel: int = 3) -> None:
+def _warn_above_maximum(gamma: float) -> None:
     """Warn if the loss is not monotone in p_t."""
-    if check_nonnegative("gamma", gamma, most=LARGEST_POWER) > GAMMA_MAX:
+    if gamma > GAMMA_MAX:
         warnings.warn(
             f"gamma must be at most {GAMMA_MAX:.3f} for the inverse focal loss to "
             f"decrease in p_t, got {gamma!r}. Around p_t = {1 / GAMMA_MAX:.3f} the "
             "gradient has the wrong sign. Lower gamma.",
             UserWarning,
-            stacklevel=stacklevel,
+            stacklevel=4,  # functions and constructors of losses are wrapped
         )
 
 
-class InverseFocalLoss(CalibrationLoss, function=inverse_focal_loss):
+class InverseFocalLoss(CalibrationLoss):
     """Module version of :func:`inverse_focal_loss`. See there for details.
 
     Examples
@@ -146,11 +147,9 @@ class InverseFocalLoss(CalibrationLoss, function=inverse_focal_loss):
     formula = r"$(1 + p_t)^\gamma (-\log p_t)$"
     takes_probabilities = True
 
-    def __init__(self, *, gamma: float = 1.0, reduction: Reduction = "mean") -> None:
-        super().__init__(reduction=reduction)
-        # One more level, because the constructors of losses are wrapped.
-        _warn_above_maximum(gamma, stacklevel=4)
-        self.gamma = gamma
+    @parameters_of(inverse_focal_loss)
+    def __init__(self) -> None:
+        _warn_above_maximum(self.gamma)
 
     def forward(
         self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None

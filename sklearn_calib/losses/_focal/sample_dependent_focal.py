@@ -17,12 +17,14 @@ from sklearn_calib.losses._base.checks import (
     reduce_loss,
 )
 from sklearn_calib.losses._base.loss import CalibrationLoss
+from sklearn_calib.losses._base.loss_parameters import loss_function, parameters_of
 from sklearn_calib.losses._base.soft_targets import averages_over_labels
 from sklearn_calib.losses._base.stable_gradients import true_class_margin
-from sklearn_calib.losses._focal.dual_focal import Competitor, check_competitor, log_gap
+from sklearn_calib.losses._focal.dual_focal import Competitor, log_gap
 from sklearn_calib.losses._focal.focal import focal_values
 
 
+@loss_function
 @averages_over_labels
 def sample_dependent_focal_loss(
     logits: Tensor,
@@ -103,7 +105,7 @@ def sample_dependent_focal_loss(
     >>> sample_dependent_focal_loss(logits, torch.tensor([0, 2]), reduction="none")
     tensor([0.0023, 1.2753])
     """
-    _check_schedule(gammas, thresholds, competitor)
+    _check_schedule(gammas, thresholds)
     logits, target = check_batch(logits, target)
     margin = true_class_margin(logits, target)
     if competitor is None:
@@ -127,12 +129,8 @@ def _scheduled_gamma(
     return choices[torch.bucketize(gap.detach(), edges, right=True)]
 
 
-def _check_schedule(
-    gammas: Sequence[float], thresholds: Sequence[float], competitor: Competitor | None
-) -> None:
-    """Check the gammas, the thresholds between them and the competitor."""
-    if competitor is not None:
-        check_competitor(competitor)
+def _check_schedule(gammas: Sequence[float], thresholds: Sequence[float]) -> None:
+    """Check the gammas and the thresholds between them."""
     for name, value in (("gammas", gammas), ("thresholds", thresholds)):
         if not isinstance(value, (list, tuple)):
             raise TypeError(
@@ -154,7 +152,7 @@ def _check_schedule(
         )
 
 
-class SampleDependentFocalLoss(CalibrationLoss, function=sample_dependent_focal_loss):
+class SampleDependentFocalLoss(CalibrationLoss):
     """Module version of :func:`sample_dependent_focal_loss`. See there for details.
 
     Examples
@@ -168,16 +166,6 @@ class SampleDependentFocalLoss(CalibrationLoss, function=sample_dependent_focal_
     formula = r"`focal` with $\gamma$ chosen by $p_t$"
     takes_probabilities = True
 
-    def __init__(
-        self,
-        *,
-        gammas: Sequence[float] = (5.0, 3.0),
-        thresholds: Sequence[float] = (0.2,),
-        competitor: Competitor | None = None,
-        reduction: Reduction = "mean",
-    ) -> None:
-        super().__init__(reduction=reduction)
-        _check_schedule(gammas, thresholds, competitor)
-        self.gammas = gammas
-        self.thresholds = thresholds
-        self.competitor = competitor
+    @parameters_of(sample_dependent_focal_loss)
+    def __init__(self) -> None:
+        _check_schedule(self.gammas, self.thresholds)

@@ -66,7 +66,7 @@ class _ValidationBinsLoss(CalibrationLoss):
 
     def __init__(self, *, n_bins: int, reduction: Reduction) -> None:
         super().__init__(reduction=reduction)
-        self.n_bins = check_n_bins(n_bins)
+        self.n_bins = check_n_bins("n_bins", n_bins)
         edges = interior_edges(np.empty(0), n_bins=n_bins, strategy="uniform")
         self.register_buffer("edges", torch.tensor(edges, dtype=torch.float32))
 

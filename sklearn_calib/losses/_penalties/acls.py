@@ -7,8 +7,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sklearn_calib.losses._base.checks import (
+    Margin,
+    NonNegative,
     Reduction,
-    check_nonnegative,
     check_overflow,
 )
 from sklearn_calib.losses._base.composed import (
@@ -17,16 +18,18 @@ from sklearn_calib.losses._base.composed import (
     add_penalty,
     build_base,
 )
+from sklearn_calib.losses._base.loss_parameters import loss_function, parameters_of
 
 
+@loss_function
 def acls_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    margin: float = 10.0,
-    lambd_top: float = 1.0,
-    lambd_others: float = 0.1,
-    lambd: float = 0.1,
+    margin: Margin = 10.0,
+    lambd_top: NonNegative = 1.0,
+    lambd_others: NonNegative = 0.1,
+    lambd: NonNegative = 0.1,
     base: Base = "cross_entropy",
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
@@ -104,8 +107,6 @@ def acls_loss(
     >>> acls_loss(logits, torch.tensor([0, 1]), reduction="none")
     tensor([0.4400, 0.3133])
     """
-    _check_parameters(margin, lambd_top, lambd_others)
-    check_nonnegative("lambd", lambd)
     # The factors are applied before squaring, because the squares may overflow although
     # the loss does not.
     penalty = partial(
@@ -139,15 +140,7 @@ def _excess(
     return lambd_top * above * above + others
 
 
-def _check_parameters(margin: float, lambd_top: float, lambd_others: float) -> None:
-    """Check the parameters of the function and the module."""
-    hint = "Use a small value, such as 0, to penalise all distances."
-    check_nonnegative("margin", margin, hint=hint)
-    check_nonnegative("lambd_top", lambd_top)
-    check_nonnegative("lambd_others", lambd_others)
-
-
-class ACLSLoss(_ComposedLoss, function=acls_loss):
+class ACLSLoss(_ComposedLoss):
     """Module version of :func:`acls_loss`. See there for details.
 
     Examples
@@ -167,20 +160,5 @@ class ACLSLoss(_ComposedLoss, function=acls_loss):
     is_per_sample = True
     takes_probabilities = True
 
-    def __init__(
-        self,
-        *,
-        margin: float = 10.0,
-        lambd_top: float = 1.0,
-        lambd_others: float = 0.1,
-        lambd: float = 0.1,
-        base: Base = "cross_entropy",
-        reduction: Reduction = "mean",
-        **base_params: Any,
-    ) -> None:
-        super().__init__(base=base, base_params=base_params, reduction=reduction)
-        _check_parameters(margin, lambd_top, lambd_others)
-        self.margin = margin
-        self.lambd_top = lambd_top
-        self.lambd_others = lambd_others
-        self.lambd = check_nonnegative("lambd", lambd)
+    @parameters_of(acls_loss)
+    def __init__(self) -> None: ...

@@ -2,12 +2,13 @@
 
 import math
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor
 
 from sklearn_calib.losses._base.checks import (
+    NonNegative,
     Reduction,
     check_nonnegative,
     check_positive,
@@ -19,6 +20,7 @@ from sklearn_calib.losses._base.composed import (
     build_base,
     top_label,
 )
+from sklearn_calib.losses._base.loss_parameters import loss_function, parameters_of
 from sklearn_calib.losses._base.stable_gradients import softmax
 
 # The weight of uniform probabilities that the authors' code mixes into the predicted
@@ -26,13 +28,32 @@ from sklearn_calib.losses._base.stable_gradients import softmax
 SMALLEST = 1e-5
 
 
+Threshold = Annotated[
+    float,
+    partial(
+        check_nonnegative,
+        below=1,
+        hint="Use a small value, such as 0.1, to treat few predictions as certain.",
+    ),
+]
+Temperature = Annotated[
+    float,
+    partial(
+        check_positive,
+        also=", or None",
+        hint="Use a small value, such as 0.01, for an almost hard threshold.",
+    ),
+]
+
+
+@loss_function
 def avuc_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    lambd: float = 1.0,
-    threshold: float = 0.5,
-    temperature: float | None = 1.0,
+    lambd: NonNegative = 1.0,
+    threshold: Threshold = 0.5,
+    temperature: Temperature | None = 1.0,
     base: Base = "cross_entropy",
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
@@ -122,7 +143,6 @@ def avuc_loss(
     >>> avuc_loss(logits, torch.tensor([0, 0, 1]), temperature=None)
     tensor(2.3869)
     """
-    _check_params(threshold, temperature)
     return add_penalty(
         partial(_avuc, threshold=threshold, temperature=temperature),
         logits,
@@ -172,16 +192,7 @@ def _soft_step(fraction: Tensor, threshold: float, temperature: float) -> Tensor
     return torch.sigmoid((fraction.logit() - middle) / float(temperature))
 
 
-def _check_params(threshold: float, temperature: float | None) -> None:
-    """Check the parameters of the penalty."""
-    hint = "Use a small value, such as 0.1, to treat few predictions as certain."
-    check_nonnegative("threshold", threshold, below=1, hint=hint)
-    if temperature is not None:
-        hint = "Use a small value, such as 0.01, for an almost hard threshold."
-        check_positive("temperature", temperature, also=", or None", hint=hint)
-
-
-class AvUCLoss(_ComposedLoss, function=avuc_loss):
+class AvUCLoss(_ComposedLoss):
     """Module version of :func:`avuc_loss`. See there for details.
 
     Examples
@@ -198,17 +209,5 @@ class AvUCLoss(_ComposedLoss, function=avuc_loss):
         "and uncertain"
     )
 
-    def __init__(
-        self,
-        *,
-        lambd: float = 1.0,
-        threshold: float = 0.5,
-        temperature: float | None = 1.0,
-        base: Base = "cross_entropy",
-        reduction: Reduction = "mean",
-        **base_params: Any,
-    ) -> None:
-        super().__init__(base=base, base_params=base_params, reduction=reduction)
-        _check_params(threshold, temperature)
-        self.lambd = check_nonnegative("lambd", lambd)
-        self.threshold, self.temperature = threshold, temperature
+    @parameters_of(avuc_loss)
+    def __init__(self) -> None: ...

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from sklearn_calib.losses._base.checks import Reduction, check_choice, check_nonnegative
+from sklearn_calib.losses._base.checks import NonNegative, Reduction
 from sklearn_calib.losses._base.composed import (
     Base,
     _ComposedLoss,
@@ -13,16 +13,18 @@ from sklearn_calib.losses._base.composed import (
     build_base,
 )
 from sklearn_calib.losses._base.logit_confidence import compute_confidence
+from sklearn_calib.losses._base.loss_parameters import loss_function, parameters_of
 from sklearn_calib.losses._base.stable_gradients import softmax
 
 Penalty = Literal["entropy", "l1"]
 
 
+@loss_function
 def confidence_penalty_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    lambd: float = 0.1,
+    lambd: NonNegative = 0.1,
     penalty: Penalty = "entropy",
     base: Base = "cross_entropy",
     reduction: Reduction = "mean",
@@ -97,7 +99,6 @@ def confidence_penalty_loss(
     >>> confidence_penalty_loss(logits, torch.tensor([0, 1]), reduction="none")
     tensor([0.0904, 0.6238])
     """
-    check_choice("penalty", penalty, PENALTIES)
     return add_penalty(
         PENALTIES[penalty],
         logits,
@@ -124,7 +125,7 @@ PENALTIES: dict[Penalty, Callable[..., Tensor]] = {
 }
 
 
-class ConfidencePenaltyLoss(_ComposedLoss, function=confidence_penalty_loss):
+class ConfidencePenaltyLoss(_ComposedLoss):
     """Module version of :func:`confidence_penalty_loss`. See there for details.
 
     Examples
@@ -140,15 +141,5 @@ class ConfidencePenaltyLoss(_ComposedLoss, function=confidence_penalty_loss):
     is_per_sample = True
     takes_probabilities = True
 
-    def __init__(
-        self,
-        *,
-        lambd: float = 0.1,
-        penalty: Penalty = "entropy",
-        base: Base = "cross_entropy",
-        reduction: Reduction = "mean",
-        **base_params: Any,
-    ) -> None:
-        super().__init__(base=base, base_params=base_params, reduction=reduction)
-        self.lambd = check_nonnegative("lambd", lambd)
-        self.penalty = check_choice("penalty", penalty, PENALTIES)
+    @parameters_of(confidence_penalty_loss)
+    def __init__(self) -> None: ...

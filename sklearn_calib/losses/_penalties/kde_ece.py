@@ -1,7 +1,7 @@
 """Kernel density estimate of the calibration error (KDE-ECE) as a penalty."""
 
 import math
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import torch
 import torch.nn.functional as F
@@ -10,12 +10,10 @@ from torch import Tensor
 from sklearn_calib._numerics.dirichlet_kernel import BANDWIDTHS
 from sklearn_calib.losses._base.checks import (
     REPETITIONS,
-    FloatOrAuto,
+    NonNegative,
     Norm,
     Reduction,
     check_batch,
-    check_choice,
-    check_nonnegative,
     check_not_meta,
     check_positive,
     check_weight,
@@ -29,6 +27,7 @@ from sklearn_calib.losses._base.composed import (
     build_base,
     top_label,
 )
+from sklearn_calib.losses._base.loss_parameters import loss_function, parameters_of
 from sklearn_calib.losses._base.stable_gradients import true_class_margin
 
 NORMS = get_args(Norm)
@@ -36,14 +35,24 @@ NORMS = get_args(Norm)
 Mode = Literal["canonical", "classwise", "top_label"]
 
 
+def _check_bandwidth(name: str, value: Any) -> None:
+    if not is_choice(value, ("auto",)):
+        hint = "Use a small value, such as 0.01, to compare only close predictions."
+        check_positive(name, value, also=", or 'auto'", hint=hint)
+
+
+Bandwidth = Annotated[float | Literal["auto"], _check_bandwidth]
+
+
+@loss_function
 def kde_ece_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    lambd: float = 0.5,
+    lambd: NonNegative = 0.5,
     mode: Mode = "canonical",
     norm: Norm = "l1",
-    bandwidth: FloatOrAuto = 0.1,
+    bandwidth: Bandwidth = 0.1,
     base: Base = "cross_entropy",
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
@@ -132,7 +141,6 @@ def kde_ece_loss(
     >>> kde_ece_loss(logits, torch.tensor([0, 1, 0, 1]), lambd=1.0)
     tensor(0.3653)
     """
-    _check_params(lambd, mode, norm, bandwidth)
     base = build_base(base, base_params, kde_ece_loss)
     logits, target = check_batch(logits, target)
     values = base(logits, target)
@@ -145,17 +153,7 @@ def kde_ece_loss(
     return reduce_loss(values + float(lambd) * error, reduction, sample_weight)
 
 
-def _check_params(lambd: float, mode: Mode, norm: Norm, bandwidth: FloatOrAuto) -> None:
-    """Check the parameters of the calibration error."""
-    check_nonnegative("lambd", lambd)
-    check_choice("mode", mode, MODES)
-    check_choice("norm", norm, NORMS)
-    if not is_choice(bandwidth, ("auto",)):
-        hint = "Use a small value, such as 0.01, to compare only close predictions."
-        check_positive("bandwidth", bandwidth, also=", or 'auto'", hint=hint)
-
-
-class KDEECELoss(_ComposedLoss, function=kde_ece_loss):
+class KDEECELoss(_ComposedLoss):
     """Module version of :func:`kde_ece_loss`. See there for details.
 
     Examples
@@ -171,22 +169,9 @@ class KDEECELoss(_ComposedLoss, function=kde_ece_loss):
         r"mean of $\sum_k \lvert E[y_k \mid p] - p_k \rvert$, $E$ by a Dirichlet kernel"
     )
 
-    def __init__(
-        self,
-        *,
-        lambd: float = 0.5,
-        mode: Mode = "canonical",
-        norm: Norm = "l1",
-        bandwidth: FloatOrAuto = 0.1,
-        base: Base = "cross_entropy",
-        reduction: Reduction = "mean",
-        **base_params: Any,
-    ) -> None:
-        super().__init__(base=base, base_params=base_params, reduction=reduction)
-        _check_params(lambd, mode, norm, bandwidth)
-        self.lambd, self.mode, self.norm = lambd, mode, norm
-        self.bandwidth = bandwidth
-        self.needs_values = bandwidth == "auto"
+    @parameters_of(kde_ece_loss)
+    def __init__(self) -> None:
+        self.needs_values = self.bandwidth == "auto"
 
 
 def calibration_errors(
@@ -194,7 +179,7 @@ def calibration_errors(
     target: Tensor,
     mode: Mode,
     power: int,
-    bandwidth: FloatOrAuto,
+    bandwidth: Bandwidth,
     weight: Tensor | None,
 ) -> Tensor:
     """Return the calibration error of each sample.

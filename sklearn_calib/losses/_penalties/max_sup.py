@@ -4,20 +4,22 @@ from typing import Any
 
 from torch import Tensor
 
-from sklearn_calib.losses._base.checks import Reduction, check_nonnegative, mean_by_row
+from sklearn_calib.losses._base.checks import NonNegative, Reduction, mean_by_row
 from sklearn_calib.losses._base.composed import (
     Base,
     _ComposedLoss,
     add_penalty,
     build_base,
 )
+from sklearn_calib.losses._base.loss_parameters import loss_function, parameters_of
 
 
+@loss_function
 def max_sup_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    lambd: float = 0.1,
+    lambd: NonNegative = 0.1,
     base: Base = "cross_entropy",
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
@@ -95,7 +97,7 @@ def _excess(logits: Tensor, *_: Tensor) -> Tensor:
     return logits.max(1).values - mean_by_row(logits)
 
 
-class MaxSupLoss(_ComposedLoss, function=max_sup_loss):
+class MaxSupLoss(_ComposedLoss):
     """Module version of :func:`max_sup_loss`. See there for details.
 
     Examples
@@ -110,13 +112,5 @@ class MaxSupLoss(_ComposedLoss, function=max_sup_loss):
     is_per_sample = True
     takes_probabilities = True
 
-    def __init__(
-        self,
-        *,
-        lambd: float = 0.1,
-        base: Base = "cross_entropy",
-        reduction: Reduction = "mean",
-        **base_params: Any,
-    ) -> None:
-        super().__init__(base=base, base_params=base_params, reduction=reduction)
-        self.lambd = check_nonnegative("lambd", lambd)
+    @parameters_of(max_sup_loss)
+    def __init__(self) -> None: ...

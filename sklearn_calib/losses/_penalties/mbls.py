@@ -6,21 +6,28 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
-from sklearn_calib.losses._base.checks import Reduction, check_nonnegative, mean_by_row
+from sklearn_calib.losses._base.checks import (
+    Margin,
+    NonNegative,
+    Reduction,
+    mean_by_row,
+)
 from sklearn_calib.losses._base.composed import (
     Base,
     _ComposedLoss,
     add_penalty,
     build_base,
 )
+from sklearn_calib.losses._base.loss_parameters import loss_function, parameters_of
 
 
+@loss_function
 def mbls_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    margin: float = 10.0,
-    lambd: float = 0.1,
+    margin: Margin = 10.0,
+    lambd: NonNegative = 0.1,
     base: Base = "cross_entropy",
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
@@ -90,7 +97,6 @@ def mbls_loss(
     >>> mbls_loss(logits, torch.tensor([0, 1]), reduction="none")
     tensor([0.2000, 0.3133])
     """
-    _check_margin(margin)
     return add_penalty(
         partial(_excess, margin=float(margin)),
         logits,
@@ -109,13 +115,7 @@ def _excess(logits: Tensor, *_: Tensor, margin: float) -> Tensor:
     return mean_by_row(F.relu(distance - margin))
 
 
-def _check_margin(margin: float) -> float:
-    """Return `margin` if it is a non-negative number."""
-    hint = "Use a small value, such as 0, to penalise all distances."
-    return check_nonnegative("margin", margin, hint=hint)
-
-
-class MbLSLoss(_ComposedLoss, function=mbls_loss):
+class MbLSLoss(_ComposedLoss):
     """Module version of :func:`mbls_loss`. See there for details.
 
     Examples
@@ -131,15 +131,5 @@ class MbLSLoss(_ComposedLoss, function=mbls_loss):
     is_per_sample = True
     takes_probabilities = True
 
-    def __init__(
-        self,
-        *,
-        margin: float = 10.0,
-        lambd: float = 0.1,
-        base: Base = "cross_entropy",
-        reduction: Reduction = "mean",
-        **base_params: Any,
-    ) -> None:
-        super().__init__(base=base, base_params=base_params, reduction=reduction)
-        self.margin = _check_margin(margin)
-        self.lambd = check_nonnegative("lambd", lambd)
+    @parameters_of(mbls_loss)
+    def __init__(self) -> None: ...

@@ -4,7 +4,7 @@ from typing import Any
 
 from torch import Tensor
 
-from sklearn_calib.losses._base.checks import Reduction, check_nonnegative
+from sklearn_calib.losses._base.checks import NonNegative, Reduction
 from sklearn_calib.losses._base.composed import (
     Base,
     _ComposedLoss,
@@ -12,14 +12,16 @@ from sklearn_calib.losses._base.composed import (
     build_base,
     top_label,
 )
+from sklearn_calib.losses._base.loss_parameters import loss_function, parameters_of
 from sklearn_calib.losses._base.stable_gradients import softmax
 
 
+@loss_function
 def mdca_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    lambd: float = 1.0,
+    lambd: NonNegative = 1.0,
     base: Base = "cross_entropy",
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
@@ -111,11 +113,12 @@ def _mdca(logits: Tensor, target: Tensor, weight: Tensor) -> Tensor:
     return gap.abs().mean()
 
 
+@loss_function
 def dca_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    lambd: float = 1.0,
+    lambd: NonNegative = 1.0,
     base: Base = "cross_entropy",
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
@@ -200,7 +203,7 @@ def _dca(logits: Tensor, target: Tensor, weight: Tensor) -> Tensor:
     return (weight * (uncertainty - wrong)).sum().abs()
 
 
-class MDCALoss(_ComposedLoss, function=mdca_loss):
+class MDCALoss(_ComposedLoss):
     """Module version of :func:`mdca_loss`. See there for details.
 
     Examples
@@ -215,19 +218,11 @@ class MDCALoss(_ComposedLoss, function=mdca_loss):
     formula = r"mean over $k$ of $\lvert \bar p_k - \bar y_k \rvert$"
     takes_probabilities = True
 
-    def __init__(
-        self,
-        *,
-        lambd: float = 1.0,
-        base: Base = "cross_entropy",
-        reduction: Reduction = "mean",
-        **base_params: Any,
-    ) -> None:
-        super().__init__(base=base, base_params=base_params, reduction=reduction)
-        self.lambd = check_nonnegative("lambd", lambd)
+    @parameters_of(mdca_loss)
+    def __init__(self) -> None: ...
 
 
-class DCALoss(_ComposedLoss, function=dca_loss):
+class DCALoss(_ComposedLoss):
     """Module version of :func:`dca_loss`. See there for details.
 
     Examples
@@ -240,13 +235,5 @@ class DCALoss(_ComposedLoss, function=dca_loss):
 
     formula = r"$\lvert \bar r - \bar c \rvert$"
 
-    def __init__(
-        self,
-        *,
-        lambd: float = 1.0,
-        base: Base = "cross_entropy",
-        reduction: Reduction = "mean",
-        **base_params: Any,
-    ) -> None:
-        super().__init__(base=base, base_params=base_params, reduction=reduction)
-        self.lambd = check_nonnegative("lambd", lambd)
+    @parameters_of(dca_loss)
+    def __init__(self) -> None: ...

@@ -7,7 +7,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sklearn_calib.losses._base.checks import Reduction, check_choice, check_nonnegative
+from sklearn_calib.losses._base.checks import (
+    NonNegative,
+    Reduction,
+)
 from sklearn_calib.losses._base.composed import (
     Base,
     _ComposedLoss,
@@ -16,16 +19,18 @@ from sklearn_calib.losses._base.composed import (
     root,
     top_label,
 )
+from sklearn_calib.losses._base.loss_parameters import loss_function, parameters_of
 
 # The width of the kernel exp(-|r - s| / WIDTH) in the paper and its authors' code.
 WIDTH = 0.4
 
 
+@loss_function
 def mmce_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    lambd: float = 1.0,
+    lambd: NonNegative = 1.0,
     squared: bool = True,
     base: Base = "cross_entropy",
     reduction: Reduction = "mean",
@@ -101,7 +106,6 @@ def mmce_loss(
     >>> mmce_loss(logits, torch.tensor([0, 0, 1]), lambd=1.0)
     tensor(0.6601)
     """
-    check_choice("squared", squared, (True, False))
     return add_penalty(
         partial(_mmce, squared=squared),
         logits,
@@ -140,11 +144,12 @@ def _embedding_square(error: Tensor, confidence: Tensor) -> Tensor:
     return square.clamp_min(0)
 
 
+@loss_function
 def weighted_mmce_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    lambd: float = 0.5,
+    lambd: NonNegative = 0.5,
     base: Base = "cross_entropy",
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
@@ -248,7 +253,7 @@ def _balanced_weight(wrong: Tensor, weight: Tensor) -> Tensor:
     return torch.where(n_correct * n_wrong > 0, weight / total, 0.0)
 
 
-class MMCELoss(_ComposedLoss, function=mmce_loss):
+class MMCELoss(_ComposedLoss):
     """Module version of :func:`mmce_loss`. See there for details.
 
     Examples
@@ -265,21 +270,11 @@ class MMCELoss(_ComposedLoss, function=mmce_loss):
         r"\exp(-\lvert r_i - r_j \rvert / 0.4)$"
     )
 
-    def __init__(
-        self,
-        *,
-        lambd: float = 1.0,
-        squared: bool = True,
-        base: Base = "cross_entropy",
-        reduction: Reduction = "mean",
-        **base_params: Any,
-    ) -> None:
-        super().__init__(base=base, base_params=base_params, reduction=reduction)
-        self.lambd = check_nonnegative("lambd", lambd)
-        self.squared = check_choice("squared", squared, (True, False))
+    @parameters_of(mmce_loss)
+    def __init__(self) -> None: ...
 
 
-class WeightedMMCELoss(_ComposedLoss, function=weighted_mmce_loss):
+class WeightedMMCELoss(_ComposedLoss):
     """Module version of :func:`weighted_mmce_loss`. See there for details.
 
     Examples
@@ -292,13 +287,5 @@ class WeightedMMCELoss(_ComposedLoss, function=weighted_mmce_loss):
 
     formula = "square root of `mmce`, correct and wrong predictions weighted equally"
 
-    def __init__(
-        self,
-        *,
-        lambd: float = 0.5,
-        base: Base = "cross_entropy",
-        reduction: Reduction = "mean",
-        **base_params: Any,
-    ) -> None:
-        super().__init__(base=base, base_params=base_params, reduction=reduction)
-        self.lambd = check_nonnegative("lambd", lambd)
+    @parameters_of(weighted_mmce_loss)
+    def __init__(self) -> None: ...

@@ -2,18 +2,17 @@
 
 import math
 from functools import partial
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import Tensor
 
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib.losses._base.checks import (
+    NBins,
+    NonNegative,
     Reduction,
     above_zero,
-    check_choice,
-    check_n_bins,
-    check_nonnegative,
     check_positive,
 )
 from sklearn_calib.losses._base.composed import (
@@ -24,6 +23,7 @@ from sklearn_calib.losses._base.composed import (
     root,
     top_label,
 )
+from sklearn_calib.losses._base.loss_parameters import loss_function, parameters_of
 
 # The fraction of a sample's membership that is distributed uniformly over the bins if
 # binning="label", as in the authors' code, so that every bin has an accuracy.
@@ -32,14 +32,31 @@ SPREAD = 1e-5
 Binning = Literal["bin", "label"]
 
 
+def _check_decay(name: str, value: Any) -> None:
+    check_positive(name, value, also=", or None", hint="The authors use 80.")
+    if value <= 1:
+        raise ValueError(f"{name} must be > 1, got {shown(value)}. The authors use 80.")
+
+
+Temperature = Annotated[
+    float,
+    partial(
+        check_positive,
+        hint="Use a small value, such as 0.001, for bins with sharp edges.",
+    ),
+]
+Decay = Annotated[float, _check_decay]
+
+
+@loss_function
 def soft_binned_ece_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    lambd: float = 1.0,
-    n_bins: int = 15,
-    temperature: float = 0.01,
-    decay: float | None = None,
+    lambd: NonNegative = 1.0,
+    n_bins: NBins = 15,
+    temperature: Temperature = 0.01,
+    decay: Decay | None = None,
     binning: Binning = "label",
     squared: bool = True,
     base: Base = "cross_entropy",
@@ -130,7 +147,6 @@ def soft_binned_ece_loss(
     >>> soft_binned_ece_loss(logits, torch.tensor([0, 0, 1]), binning="bin")
     tensor(0.7030)
     """
-    _check_params(n_bins, temperature, decay, binning, squared)
     if decay is not None:
         temperature = 1 / (math.log(decay) * n_bins**2)
     error = _ERRORS[binning]
@@ -201,31 +217,7 @@ def _mean_by_bin(member: Tensor, values: Tensor) -> Tensor:
     return (member * values.unsqueeze(1)).sum(0) / above_zero(member.sum(0))
 
 
-def _check_params(
-    n_bins: int,
-    temperature: float,
-    decay: float | None,
-    binning: Binning,
-    squared: bool,
-) -> None:
-    """Check the parameters of the calibration error."""
-    check_n_bins(n_bins)
-    hint = "Use a small value, such as 0.001, for bins with sharp edges."
-    check_positive("temperature", temperature, hint=hint)
-    if decay is not None:
-        _check_decay(decay)
-    check_choice("binning", binning, _ERRORS)
-    check_choice("squared", squared, (True, False))
-
-
-def _check_decay(decay: float) -> None:
-    """Raise an error unless `decay` is a number above 1."""
-    check_positive("decay", decay, also=", or None", hint="The authors use 80.")
-    if decay <= 1:
-        raise ValueError(f"decay must be > 1, got {shown(decay)}. The authors use 80.")
-
-
-class SoftBinnedECELoss(_ComposedLoss, function=soft_binned_ece_loss):
+class SoftBinnedECELoss(_ComposedLoss):
     """Module version of :func:`soft_binned_ece_loss`. See there for details.
 
     Examples
@@ -239,21 +231,5 @@ class SoftBinnedECELoss(_ComposedLoss, function=soft_binned_ece_loss):
 
     formula = r"mean of $(\text{accuracy of the soft bin} - r)^2$"
 
-    def __init__(
-        self,
-        *,
-        lambd: float = 1.0,
-        n_bins: int = 15,
-        temperature: float = 0.01,
-        decay: float | None = None,
-        binning: Binning = "label",
-        squared: bool = True,
-        base: Base = "cross_entropy",
-        reduction: Reduction = "mean",
-        **base_params: Any,
-    ) -> None:
-        super().__init__(base=base, base_params=base_params, reduction=reduction)
-        _check_params(n_bins, temperature, decay, binning, squared)
-        self.lambd = check_nonnegative("lambd", lambd)
-        self.n_bins, self.temperature, self.decay = n_bins, temperature, decay
-        self.binning, self.squared = binning, squared
+    @parameters_of(soft_binned_ece_loss)
+    def __init__(self) -> None: ...

@@ -1,8 +1,9 @@
 """AUC margin loss (AUCM)."""
 
 import math
+from functools import partial
 from numbers import Real
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -24,19 +25,34 @@ from sklearn_calib.losses._base.checks import (
     reduce_loss,
 )
 from sklearn_calib.losses._base.loss import CalibrationLoss
+from sklearn_calib.losses._base.loss_parameters import loss_function, parameters_of
 from sklearn_calib.losses._base.stable_gradients import softmax
-
-Prior = Literal["batch"] | float | None
 
 # The loss contains squares of the margin and of quotients by the prior.
 LARGEST_MARGIN, SMALLEST_PRIOR = 1e18, 1e-15
 
 
+def _check_prior(name: str, value: Any) -> None:
+    if value is None or is_choice(value, ("batch",)):
+        return
+    number = value if isinstance(value, Real) else 0
+    if not SMALLEST_PRIOR <= number < 1:  # type: ignore[operator]
+        raise ValueError(
+            f"{name} must be None, 'batch' or a float in [{SMALLEST_PRIOR:g}, 1), got "
+            f"{shown(value)}. Use None to give both classes the same weight."
+        )
+
+
+LargeMargin = Annotated[float, partial(check_nonnegative, most=LARGEST_MARGIN)]
+Prior = Annotated[Literal["batch"] | float | None, _check_prior]
+
+
+@loss_function
 def aucm_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    margin: float = 1.0,
+    margin: LargeMargin = 1.0,
     prior: Prior = None,
     a: Tensor | None = None,
     b: Tensor | None = None,
@@ -132,7 +148,6 @@ def aucm_loss(
     >>> aucm_loss(logits, torch.tensor([1, 0, 0]))
     tensor(2.8506)
     """
-    _check_params(margin, prior)
     logits, target = check_batch(logits, target)
     n_problems = logits.shape[1] if logits.shape[1] > 2 else 1
     a, b, alpha = (
@@ -233,19 +248,7 @@ def _check_size(name: str, largest: float) -> None:
         )
 
 
-def _check_params(margin: float, prior: Prior) -> None:
-    """Check the margin and the prior."""
-    check_nonnegative("margin", margin, most=LARGEST_MARGIN)
-    if prior is None or is_choice(prior, ("batch",)):
-        return
-    if not isinstance(prior, Real) or not SMALLEST_PRIOR <= prior < 1:
-        raise ValueError(
-            f"prior must be None, 'batch' or a float in [{SMALLEST_PRIOR:g}, 1), got "
-            f"{shown(prior)}. Use None to give both classes the same weight."
-        )
-
-
-class AUCMLoss(CalibrationLoss, function=aucm_loss):
+class AUCMLoss(CalibrationLoss):
     """Module version of :func:`aucm_loss`. See there for details.
 
     It does not need a special optimiser: the min-max problem is solved for each batch.
@@ -266,10 +269,5 @@ class AUCMLoss(CalibrationLoss, function=aucm_loss):
     # Arguments of the function. None uses the solution for each batch.
     a = b = alpha = None
 
-    def __init__(
-        self, *, margin: float = 1.0, prior: Prior = None, reduction: Reduction = "mean"
-    ) -> None:
-        super().__init__(reduction=reduction)
-        _check_params(margin, prior)
-        self.margin = margin
-        self.prior = prior
+    @parameters_of(aucm_loss)
+    def __init__(self) -> None: ...

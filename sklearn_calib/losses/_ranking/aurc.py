@@ -1,7 +1,7 @@
 """AURC loss and regularised AURC loss, with weights from ranks of confidences."""
 
 import math
-from typing import Any, get_args
+from typing import Annotated, Any, Literal
 
 import torch
 from scipy.special import digamma
@@ -9,15 +9,12 @@ from torch import Tensor
 
 from sklearn_calib.losses._base.checks import (
     REPETITIONS,
-    Confidence,
-    FloatOrAuto,
+    Proportion,
     Ranks,
     Reduction,
     Weights,
     above_zero,
     check_batch,
-    check_choice,
-    check_nonnegative,
     check_not_meta,
     check_positive,
     check_weight,
@@ -26,10 +23,9 @@ from sklearn_calib.losses._base.checks import (
     reduce_loss,
 )
 from sklearn_calib.losses._base.composed import Base, _ComposedLoss, build_base
-from sklearn_calib.losses._base.logit_confidence import check_confidence
+from sklearn_calib.losses._base.logit_confidence import Confidence
+from sklearn_calib.losses._base.loss_parameters import loss_function, parameters_of
 from sklearn_calib.losses._ranking.soft_rank import ORDINARY_RANKS, soft_ranks
-
-RANKS = get_args(Ranks)
 
 # The epsilon of hard ranks. A network may return slightly different outputs for equal
 # samples because of rounding. With this epsilon such confidences count as tied.
@@ -42,12 +38,24 @@ TIED = {torch.float32: 1e-6, torch.float64: 1e-12}
 MIN_SPREAD = 0.2
 
 
+def _check_epsilon(name: str, value: Any) -> None:
+    if not is_choice(value, ("auto",)):
+        limits = 0, math.inf
+        check_positive(
+            name, value, also=", or 'auto'", hint=ORDINARY_RANKS, within=limits
+        )
+
+
+Epsilon = Annotated[float | Literal["auto"], _check_epsilon]
+
+
+@loss_function
 def regularized_aurc_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    lambd: float = 0.5,
-    epsilon: FloatOrAuto = 0.05,
+    lambd: Proportion = 0.5,
+    epsilon: Epsilon = 0.05,
     confidence: Confidence = "msp",
     base: Base = "cross_entropy",
     ranks: Ranks = "soft",
@@ -171,8 +179,6 @@ def regularized_aurc_loss(
     >>> regularized_aurc_loss(logits, target, lambd=1.0, epsilon="auto")
     tensor(0.4087)
     """
-    _check_params(lambd, epsilon, ranks)
-    _check_area(confidence, weights)
     base = build_base(base, base_params, regularized_aurc_loss)
     logits, target = check_batch(logits, target)
     values, score = base._values_and_confidence(logits, target, confidence)
@@ -186,26 +192,7 @@ def regularized_aurc_loss(
     return reduce_loss(values, reduction, sample_weight)
 
 
-def _check_params(lambd: float, epsilon: FloatOrAuto, ranks: Ranks) -> None:
-    """Check the parameters of the regularised loss that `aurc_loss` does not have."""
-    check_nonnegative("lambd", lambd, most=1)
-    if not is_choice(epsilon, ("auto",)):
-        check_positive(
-            "epsilon",
-            epsilon,
-            also=", or 'auto'",
-            hint=ORDINARY_RANKS,
-            within=(0, math.inf),
-        )
-    check_choice("ranks", ranks, RANKS)
-
-
-def _check_area(confidence: Confidence, weights: Weights) -> None:
-    """Check the parameters of the area."""
-    check_confidence(confidence)
-    check_choice("weights", weights, WEIGHTS)
-
-
+@loss_function
 def aurc_loss(
     logits: Tensor,
     target: Tensor,
@@ -310,7 +297,7 @@ def aurc_loss(
     )
 
 
-class RegularizedAURCLoss(_ComposedLoss, function=regularized_aurc_loss):
+class RegularizedAURCLoss(_ComposedLoss):
     """Module version of :func:`regularized_aurc_loss`. See there for details.
 
     Examples
@@ -327,26 +314,11 @@ class RegularizedAURCLoss(_ComposedLoss, function=regularized_aurc_loss):
     )
     needs_values = True
 
-    def __init__(
-        self,
-        *,
-        lambd: float = 0.5,
-        epsilon: FloatOrAuto = 0.05,
-        confidence: Confidence = "msp",
-        base: Base = "cross_entropy",
-        ranks: Ranks = "soft",
-        weights: Weights = "log",
-        reduction: Reduction = "mean",
-        **base_params: Any,
-    ) -> None:
-        super().__init__(base=base, base_params=base_params, reduction=reduction)
-        _check_params(lambd, epsilon, ranks)
-        _check_area(confidence, weights)
-        self.lambd, self.epsilon, self.ranks = lambd, epsilon, ranks
-        self.confidence, self.weights = confidence, weights
+    @parameters_of(regularized_aurc_loss)
+    def __init__(self) -> None: ...
 
 
-class AURCLoss(_ComposedLoss, function=aurc_loss):
+class AURCLoss(_ComposedLoss):
     """Module version of :func:`aurc_loss`. See there for details.
 
     Examples
@@ -360,18 +332,8 @@ class AURCLoss(_ComposedLoss, function=aurc_loss):
     formula = r"mean of $w(\text{rank of } r) (-\log p_t)$, $w(k) = H_n - H_{n - k}$"
     needs_values = True
 
-    def __init__(
-        self,
-        *,
-        confidence: Confidence = "msp",
-        base: Base = "cross_entropy",
-        weights: Weights = "harmonic",
-        reduction: Reduction = "mean",
-        **base_params: Any,
-    ) -> None:
-        super().__init__(base=base, base_params=base_params, reduction=reduction)
-        _check_area(confidence, weights)
-        self.confidence, self.weights = confidence, weights
+    @parameters_of(aurc_loss)
+    def __init__(self) -> None: ...
 
 
 def rank_weights(

@@ -10,31 +10,32 @@ from torch import Tensor
 
 from sklearn_calib.losses._base.checks import (
     PROPORTIONS,
-    Confidence,
+    NonNegative,
     Reduction,
     above_zero,
     can_check_values,
     check_batch,
     check_can_move,
-    check_nonnegative,
     check_tensor,
     check_weight,
     reduce_loss,
 )
 from sklearn_calib.losses._base.composed import Base, _ComposedLoss, build_base
 from sklearn_calib.losses._base.logit_confidence import (
-    check_confidence,
+    Confidence,
     compute_confidence,
 )
+from sklearn_calib.losses._base.loss_parameters import loss_function, parameters_of
 
 
+@loss_function
 def crl_loss(
     logits: Tensor,
     target: Tensor,
     *,
     history: Tensor | None = None,
     indices: Tensor | None = None,
-    lambd: float = 1.0,
+    lambd: NonNegative = 1.0,
     confidence: Confidence = "msp",
     base: Base = "cross_entropy",
     reduction: Reduction = "mean",
@@ -120,7 +121,6 @@ def crl_loss(
     >>> crl_loss(logits, target, history=history, indices=torch.tensor([0, 2]))
     tensor(1.0931)
     """
-    _check_params(lambd, confidence)
     base = build_base(base, base_params, crl_loss)
     logits, target = check_batch(logits, target)
     if history is not None:
@@ -164,12 +164,6 @@ def _partner_weight(weight: Tensor | None) -> float | Tensor:
     return weight.roll(-1) / above_zero(weight.mean())
 
 
-def _check_params(lambd: float, confidence: Confidence) -> None:
-    """Check the parameters of the ranking loss."""
-    check_nonnegative("lambd", lambd)
-    check_confidence(confidence)
-
-
 def _check_history(history: Tensor, logits: Tensor) -> None:
     """Raise an error unless the history is a real tensor of shape (n_samples, 2)."""
     check_tensor("history", history, rule="a torch.Tensor or None")
@@ -207,7 +201,7 @@ def _check_indices(indices: Tensor, target: Tensor, history: Tensor | None) -> N
         )
 
 
-class CRLLoss(_ComposedLoss, function=crl_loss):
+class CRLLoss(_ComposedLoss):
     """Module version of :func:`crl_loss`. See there for details.
 
     It keeps the history of correct predictions. Call :meth:`start_history` once. Then,
@@ -243,18 +237,8 @@ class CRLLoss(_ComposedLoss, function=crl_loss):
 
     history: Tensor
 
-    def __init__(
-        self,
-        *,
-        lambd: float = 1.0,
-        confidence: Confidence = "msp",
-        base: Base = "cross_entropy",
-        reduction: Reduction = "mean",
-        **base_params: Any,
-    ) -> None:
-        super().__init__(base=base, base_params=base_params, reduction=reduction)
-        _check_params(lambd, confidence)
-        self.lambd, self.confidence = lambd, confidence
+    @parameters_of(crl_loss)
+    def __init__(self) -> None:
         self.register_buffer("history", torch.zeros(0, 2, dtype=torch.int64))
 
     def start_history(self, n_samples: int) -> None:

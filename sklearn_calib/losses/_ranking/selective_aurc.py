@@ -1,7 +1,8 @@
 """Selective AURC loss."""
 
 from collections.abc import Callable
-from typing import Any, Literal, get_args
+from functools import partial
+from typing import Annotated, Any, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -9,6 +10,7 @@ from torch import Tensor
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib.losses._base.checks import (
     REPETITIONS,
+    Proportion,
     Reduction,
     above_zero,
     can_check_values,
@@ -27,19 +29,36 @@ from sklearn_calib.losses._base.logit_confidence import (
     compute_confidence,
 )
 from sklearn_calib.losses._base.loss import CalibrationLoss
+from sklearn_calib.losses._base.loss_parameters import loss_function
 
 # The named confidence scores with values in [0, 1], the range of the histogram.
 UnitName = Literal["l2_norm", "margin", "msp"]
-UnitConfidence = UnitName | Callable[[Tensor], Tensor]
 CONFIDENCES = get_args(UnitName)
 
+check_bandwidth = partial(check_positive, hint="The authors use 0.05.")
 
+
+def check_unit_confidence(name: str, value: Any) -> None:
+    """Raise a ValueError unless a value is callable or the name of such a score."""
+    check_confidence(name, value)
+    if not callable(value) and value not in CONFIDENCES:
+        raise ValueError(
+            f"{name} must be one of {CONFIDENCES}, whose values are in [0, 1], or a "
+            f"callable, got {shown(value)}. Use 'msp'."
+        )
+
+
+Bandwidth = Annotated[float, check_bandwidth]
+UnitConfidence = Annotated[UnitName | Callable[[Tensor], Tensor], check_unit_confidence]
+
+
+@loss_function
 def selective_aurc_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    quantile: float = 0.5,
-    bandwidth: float = 0.05,
+    quantile: Proportion = 0.5,
+    bandwidth: Bandwidth = 0.05,
     confidence: UnitConfidence = "msp",
     base: Base = "cross_entropy",
     histogram: Tensor | None = None,
@@ -129,7 +148,6 @@ def selective_aurc_loss(
     >>> selective_aurc_loss(logits, torch.tensor([0, 1, 1]))
     tensor(0.1448)
     """
-    _check_params(quantile, bandwidth, confidence)
     base = build_base(base, base_params, selective_aurc_loss)
     logits, target = check_batch(logits, target)
     if histogram is None:
@@ -222,20 +240,6 @@ def _check_histogram(histogram: Tensor, logits: Tensor) -> None:
         )
 
 
-def _check_params(
-    quantile: float, bandwidth: float, confidence: UnitConfidence
-) -> None:
-    """Check the parameters of the weights."""
-    check_nonnegative("quantile", quantile, most=1)
-    check_positive("bandwidth", bandwidth, hint="The authors use 0.05.")
-    check_confidence(confidence)
-    if not callable(confidence) and confidence not in CONFIDENCES:
-        raise ValueError(
-            f"confidence must be one of {CONFIDENCES}, whose values are in [0, 1], or "
-            f"a callable, got {shown(confidence)}. Use 'msp'."
-        )
-
-
 class SelectiveAURCLoss(_ComposedLoss, function=selective_aurc_loss):
     """Selective AURC loss: base loss weighted by smoothed ranks of the confidence.
 
@@ -293,9 +297,10 @@ class SelectiveAURCLoss(_ComposedLoss, function=selective_aurc_loss):
         **base_params: Any,
     ) -> None:
         super().__init__(base=base, base_params=base_params, reduction=reduction)
-        _check_params(quantile, bandwidth, confidence)
-        check_n_bins(n_bins, usual=64)
-        self.quantile, self.n_bins, self.bandwidth = quantile, n_bins, bandwidth
+        self.quantile = check_nonnegative("quantile", quantile, most=1)
+        self.n_bins = check_n_bins("n_bins", n_bins, usual=64)
+        self.bandwidth = check_bandwidth("bandwidth", bandwidth)
+        check_unit_confidence("confidence", confidence)
         self.confidence = confidence
         self.register_buffer("histogram", torch.zeros(n_bins))
 

@@ -11,23 +11,25 @@ from torch.autograd import Function
 
 from sklearn_calib._validation.probabilities import check_proba
 from sklearn_calib.losses._base.checks import (
-    Confidence,
+    BelowOne,
     Reduction,
     check_batch,
-    check_nonnegative,
     is_traced,
     mean_by_row,
     reduce_loss,
 )
+from sklearn_calib.losses._base.logit_confidence import Confidence
 from sklearn_calib.losses._base.loss import CalibrationLoss
+from sklearn_calib.losses._base.loss_parameters import loss_function, parameters_of
 from sklearn_calib.losses._base.stable_gradients import true_class_margin
 
 
+@loss_function
 def cross_entropy_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    label_smoothing: float = 0.0,
+    label_smoothing: BelowOne = 0.0,
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
@@ -94,10 +96,8 @@ def cross_entropy_loss(
     >>> cross_entropy_loss(logits, torch.tensor([0, 2]), label_smoothing=0.1)
     tensor(0.9455)
     """
-    check_nonnegative("label_smoothing", label_smoothing, below=1)
-    label_smoothing = float(label_smoothing)
     logits, target = check_batch(logits, target, soft=True)
-    values = _cross_entropy(logits, target, label_smoothing)
+    values = _cross_entropy(logits, target, float(label_smoothing))
     return reduce_loss(values, reduction, sample_weight)
 
 
@@ -173,7 +173,7 @@ def _log_loss_grad(
     return (unscaled * factor).scatter_(1, index, -others * factor)
 
 
-class CrossEntropyLoss(CalibrationLoss, function=cross_entropy_loss):
+class CrossEntropyLoss(CalibrationLoss):
     """Module version of :func:`cross_entropy_loss`. See there for details.
 
     Examples
@@ -187,13 +187,8 @@ class CrossEntropyLoss(CalibrationLoss, function=cross_entropy_loss):
     formula = r"$-\log p_t$"
     takes_probabilities = True
 
-    def __init__(
-        self, *, label_smoothing: float = 0.0, reduction: Reduction = "mean"
-    ) -> None:
-        super().__init__(reduction=reduction)
-        self.label_smoothing = check_nonnegative(
-            "label_smoothing", label_smoothing, below=1
-        )
+    @parameters_of(cross_entropy_loss)
+    def __init__(self) -> None: ...
 
     def _values_and_confidence(
         self, logits: Tensor, target: Tensor, confidence: Confidence

@@ -7,22 +7,24 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sklearn_calib.losses._base.checks import (
+    BelowOne,
     Reduction,
     check_batch,
-    check_nonnegative,
     reduce_loss,
 )
 from sklearn_calib.losses._base.loss import CalibrationLoss
+from sklearn_calib.losses._base.loss_parameters import loss_function, parameters_of
 from sklearn_calib.losses._base.soft_targets import averages_over_labels
 from sklearn_calib.losses._base.stable_gradients import true_class_margin
 
 
+@loss_function
 @averages_over_labels
 def label_relaxation_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    alpha: float = 0.1,
+    alpha: BelowOne = 0.1,
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
@@ -81,9 +83,8 @@ def label_relaxation_loss(
     >>> label_relaxation_loss(logits, torch.tensor([0, 0]), reduction="none")
     tensor([0.0000, 0.0882])
     """
-    alpha = float(_check_alpha(alpha))
     logits, target = check_batch(logits, target)
-    values = _divergence(true_class_margin(logits, target), alpha)
+    values = _divergence(true_class_margin(logits, target), float(alpha))
     return reduce_loss(values, reduction, sample_weight)
 
 
@@ -98,12 +99,7 @@ def _divergence(margin: Tensor, alpha: float) -> Tensor:
     return torch.where(margin >= log_odds, 0.0, (values - entropy).clamp_min(0))
 
 
-def _check_alpha(alpha: float) -> float:
-    """Return `alpha` if it is a number in [0, 1)."""
-    return check_nonnegative("alpha", alpha, below=1)
-
-
-class LabelRelaxationLoss(CalibrationLoss, function=label_relaxation_loss):
+class LabelRelaxationLoss(CalibrationLoss):
     """Module version of :func:`label_relaxation_loss`. See there for details.
 
     Examples
@@ -117,6 +113,5 @@ class LabelRelaxationLoss(CalibrationLoss, function=label_relaxation_loss):
     formula = r"KL divergence to the closest distribution with $p_t \ge 1 - \alpha$"
     takes_probabilities = True
 
-    def __init__(self, *, alpha: float = 0.1, reduction: Reduction = "mean") -> None:
-        super().__init__(reduction=reduction)
-        self.alpha = _check_alpha(alpha)
+    @parameters_of(label_relaxation_loss)
+    def __init__(self) -> None: ...

@@ -1,5 +1,8 @@
 """LogitNorm loss: cross-entropy of normalised logits."""
 
+from functools import partial
+from typing import Annotated
+
 import torch
 from torch import Tensor
 
@@ -10,17 +13,28 @@ from sklearn_calib.losses._base.checks import (
     check_positive,
 )
 from sklearn_calib.losses._base.loss import CalibrationLoss
+from sklearn_calib.losses._base.loss_parameters import loss_function, parameters_of
 from sklearn_calib.losses._scoring_rules.cross_entropy import cross_entropy_loss
 
 # Added to the norm, as in the authors' code, to avoid 0 / 0 if all logits are zero.
 TINY = 1e-7
 
+Temperature = Annotated[
+    float,
+    partial(
+        check_positive,
+        hint="Use a small value, such as 0.04.",
+        within=(1e-15, LARGEST),  # the gradient contains the square of the inverse
+    ),
+]
 
+
+@loss_function
 def logitnorm_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    temperature: float = 0.04,
+    temperature: Temperature = 0.04,
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
@@ -84,26 +98,17 @@ def logitnorm_loss(
     >>> logitnorm_loss(logits, torch.tensor([0, 0]), temperature=1.0, reduction="none")
     tensor([0.5514, 0.5514])
     """
-    temperature = float(_check_temperature(temperature))
     logits, _ = check_batch(logits, target, soft=True)
     norm = torch.linalg.vector_norm(logits, dim=1, keepdim=True)
     return cross_entropy_loss(
-        logits / ((norm + TINY) * temperature),
+        logits / ((norm + TINY) * float(temperature)),
         target,
         reduction=reduction,
         sample_weight=sample_weight,
     )
 
 
-def _check_temperature(temperature: float) -> float:
-    """Return `temperature` if it is a number above 0."""
-    hint = "Use a small value, such as 0.04."
-    # The gradient contains the square of 1 / temperature.
-    limits = 1e-15, LARGEST
-    return check_positive("temperature", temperature, hint=hint, within=limits)
-
-
-class LogitNormLoss(CalibrationLoss, function=logitnorm_loss):
+class LogitNormLoss(CalibrationLoss):
     """Module version of :func:`logitnorm_loss`. See there for details.
 
     Examples
@@ -119,8 +124,5 @@ class LogitNormLoss(CalibrationLoss, function=logitnorm_loss):
     )
     takes_probabilities = True
 
-    def __init__(
-        self, *, temperature: float = 0.04, reduction: Reduction = "mean"
-    ) -> None:
-        super().__init__(reduction=reduction)
-        self.temperature = _check_temperature(temperature)
+    @parameters_of(logitnorm_loss)
+    def __init__(self) -> None: ...

@@ -1,0 +1,143 @@
+"""Parameters of losses, which stand in the signature of the function only.
+
+`loss_function` checks them when the function is called, and `parameters_of` gives them
+to the constructor of the module.
+"""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial, wraps
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    Concatenate,
+    Literal,
+    ParamSpec,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from torch import Tensor
+
+from sklearn_calib._validation.arrays import shown
+from sklearn_calib._validation.declarations import did_you_mean
+from sklearn_calib.losses._base.checks import check_choice
+
+Check = Callable[[str, Any], Any]
+
+_Loss = TypeVar("_Loss", bound=Callable[..., Tensor])
+_P = ParamSpec("_P")
+
+
+def loss_function(loss: _Loss) -> _Loss:
+    """Make a loss check its parameters before anything else.
+
+    A parameter of type ``Annotated[..., check]`` is checked by ``check(name, value)``,
+    and one of a type `Literal` or `bool` must be one of the values of the type. None is
+    accepted if the type says so.
+    """
+    signature = inspect.signature(loss)
+    checks = {
+        name: check
+        for name, each in signature.parameters.items()
+        if (check := find_check(each.annotation)) is not None
+    }
+
+    @wraps(loss)
+    def wrapper(*args: Any, **params: Any) -> Tensor:
+        run_checks(checks, params)
+        return loss(*args, **params)
+
+    # Readers of the signature see plain types.
+    hints = get_type_hints(loss)
+    parameters = [
+        each.replace(annotation=hints[name])
+        for name, each in signature.parameters.items()
+    ]
+    wrapper.__annotations__ = hints
+    wrapper.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    wrapper.checks = checks  # type: ignore[attr-defined]
+    return cast("_Loss", wrapper)
+
+
+def find_check(hint: Any) -> Check | None:
+    """Return the check that a type contains, or None."""
+    if get_origin(hint) in (Union, UnionType):
+        others = [each for each in get_args(hint) if each is not NoneType]
+        check = find_check(others[0]) if len(others) == 1 else None
+        return check and partial(_check_unless_none, check)
+    if get_origin(hint) is Annotated:
+        return hint.__metadata__[0]
+    if get_origin(hint) is Literal:
+        return partial(check_choice, choices=get_args(hint))
+    return partial(check_choice, choices=(True, False)) if hint is bool else None
+
+
+def run_checks(checks: Mapping[str, Check], params: dict[str, Any]) -> None:
+    """Check the parameters that were given."""
+    for name, value in params.items():
+        if name in checks:
+            checks[name](name, value)
+
+
+def _check_unless_none(check: Check, name: str, value: Any) -> None:
+    if value is not None:
+        check(name, value)
+
+
+def parameters_of(
+    loss: Callable[Concatenate[Tensor, Tensor, _P], Tensor],
+) -> Callable[[Callable[[Any], None]], Callable[Concatenate[Any, _P], None]]:
+    """Give a constructor the parameters of a loss function that are not tensors.
+
+    It checks and stores them, and then runs its body, which may start a state.
+    """
+    own = [
+        each
+        for each in inspect.signature(loss).parameters.values()
+        if each.kind in (each.KEYWORD_ONLY, each.VAR_KEYWORD)
+        and Tensor not in (each.annotation, *get_args(each.annotation))
+    ]
+    defaults = {
+        each.name: each.default for each in own if each.default is not each.empty
+    }
+    is_open = any(each.kind is each.VAR_KEYWORD for each in own)
+    checks: Mapping[str, Check] = getattr(loss, "checks", {})
+
+    def decorate(start: Callable[[Any], None]) -> Callable[..., None]:
+        @wraps(start)
+        def __init__(self: Any, *args: Any, **params: Any) -> None:
+            if args:
+                name = type(self).__name__
+                raise TypeError(
+                    f"{name} must be called with keywords, got {shown(args[0])}. "
+                    f"Write {name}({next(iter(defaults))}=...)."
+                )
+            others = {n: value for n, value in params.items() if n not in defaults}
+            if not is_open:
+                check_known(type(self), others, list(defaults))
+            run_checks(checks, params)
+            self._store({n: params.get(n, defaults[n]) for n in defaults}, others)
+            start(self)
+
+        itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        signature = inspect.Signature([itself, *own], return_annotation=None)
+        __init__.__signature__ = signature  # type: ignore[attr-defined]
+        __init__.function = loss  # type: ignore[attr-defined]
+        return __init__
+
+    return decorate
+
+
+def check_known(cls: type, unknown: Iterable[str], names: list[str]) -> None:
+    """Raise a TypeError for a keyword that is not a parameter of a class."""
+    for name in unknown:
+        raise TypeError(
+            f"{cls.__name__} got an unexpected keyword argument {name!r}."
+            f"{did_you_mean(name, names)} Valid parameters are: {sorted(names)}."
+        )
