@@ -69,223 +69,9 @@ def _check_has_interval(classifier: Any) -> bool:
     )
 
 
-class IntervalMixin(ClassifierMixin):
-    """Mixin that adds `predict_interval` to a classifier with calibrated pairs."""
-
-    calibrated_classifiers_: list[Any]
-
-    @available_if(_check_has_interval)
-    def predict_interval(self, X: MatrixLike) -> Floats:
-        """Return p0 and p1 of Venn-Abers calibration, averaged over the ensemble.
-
-        Available only with `calibrator=VennAbers()`, see
-        :meth:`VennAbers.predict_interval
-        <sklearn_calib.calibrators.VennAbers.predict_interval>`. The statement that one
-        of the two is perfectly calibrated holds for a single calibrator that is fitted
-        to new data, as with a `FrozenEstimator`, and not for averages.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Data in the form that the classifier accepts.
-
-        Returns
-        -------
-        interval : ndarray of shape (n_samples, n_classes, 2)
-            p0 and p1 of each class, where p0 is at most p1.
-        """
-        check_is_fitted(self)
-        pairs = self.calibrated_classifiers_
-        return np.mean([pair.predict_interval(X) for pair in pairs], axis=0)
-
-
-class GroupRoutingMixin(RoutingMixin):
-    """Mixin for a classifier with the parameters `calibrator` and `groups`."""
-
-    calibrator: Any
-    groups: Any
-    calibrated_classifiers_: list[Any]
-    predict: Any
-    _fitted_groups: Any  # the parameter `groups` in fit
-
-    def _validate_params(self) -> None:
-        super()._validate_params()
-        if self.groups is not None and not uses_groups(self.calibrator):
-            raise ValueError(
-                "groups must be None for a calibrator that does not use groups, got "
-                f"groups={shown(self.groups)} and calibrator={shown(self.calibrator)}. "
-                "Use calibrator=PerGroupCalibrator(), for example."
-            )
-
-    def _settings_of(self, method: str) -> tuple[Any, Any]:
-        """Return the calibrator and the columns of groups that a method uses.
-
-        After `fit`, predictions use those of `fit`, whatever the parameters are now.
-        """
-        if method == "fit" or "calibrated_classifiers_" not in vars(self):
-            return self.calibrator, self.groups
-        return self.calibrated_classifiers_[0].calibrator, self._fitted_groups
-
-    def _takes_groups(self, method: str) -> bool:
-        """Whether groups must be passed to a method."""
-        calibrator, groups = self._settings_of(method)
-        return uses_groups(calibrator) and groups is None
-
-    def get_metadata_routing(self) -> MetadataRouter:
-        """Return the metadata routing to the classifier, calibrator and splitter.
-
-        Returns
-        -------
-        routing : MetadataRouter
-            See scikit-learn's user guide on metadata routing.
-        """
-        router = super().get_metadata_routing()
-        callers = "fit", "predict", "predict_proba", "score"
-        if taking := [caller for caller in callers if self._takes_groups(caller)]:
-            methods = MethodMapping()
-            for caller in taking:
-                callee = "fit" if caller == "fit" else "predict_proba"
-                methods.add(caller=caller, callee=callee)
-            calibrator, _ = self._settings_of(taking[0])
-            router.add(calibrator=calibrator, method_mapping=methods)
-        return router
-
-    def score(
-        self,
-        X: MatrixLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        **params: Any,
-    ) -> float:
-        """Return the accuracy on given data and labels.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Data in the form that the classifier accepts.
-
-        y : array-like of shape (n_samples,) or (n_samples, n_labels)
-            True labels.
-
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the samples.
-
-        **params : dict
-            `groups` of the samples, if they were passed to `fit`.
-
-        Returns
-        -------
-        score : float
-            Accuracy of `predict`. A multilabel prediction is correct if all its labels
-            are.
-        """
-        y_pred = self.predict(X, **params)
-        return float(accuracy_score(y, y_pred, sample_weight=sample_weight))
-
-    def _find_groups(self, method: str, params: dict[str, Any]) -> tuple[Any, Any]:
-        """Return the groups among the parameters of a method, and the parameters.
-
-        Without metadata routing, the groups are removed from the parameters.
-        """
-        if get_config()["enable_metadata_routing"]:
-            # The groups may also be those of the splitter, or have another name.
-            routed = process_routing(self, method, **params)
-            own = routed.calibrator[method] if self._takes_groups(method) else {}
-            return own.get("groups"), params
-        if "groups" not in params or not self._takes_groups(method):
-            return None, params
-        others = {name: value for name, value in params.items() if name != "groups"}
-        return params["groups"], others
-
-    def _groups_of(self, X: Any, params: dict[str, Any]) -> Any:
-        """Return the groups of new samples, or None if the calibrator uses none."""
-        passed, others = self._find_groups("predict_proba", params)
-        if others and not get_config()["enable_metadata_routing"]:
-            calibrator, groups = self._settings_of("predict_proba")
-            raise TypeError(
-                "predict_proba must be called with X, and with groups if they were "
-                f"passed to fit, got also {sorted(others)} for groups={shown(groups)} "
-                f"and calibrator={shown(calibrator)}. Omit them, or use "
-                "PerGroupCalibrator() with groups=None."
-            )
-        return find_groups(*self._settings_of("predict_proba"), X, passed)
-
-
-def uses_groups(calibrator: Any) -> bool:
-    return isinstance(calibrator, GroupCalibrator)
-
-
-def find_groups(calibrator: Any, groups: Any, X: Any, passed: Any) -> Any:
-    """Return the groups, or None if the calibrator uses none."""
-    if not uses_groups(calibrator):
-        return None
-    if groups is not None:
-        return select_columns(X, groups)
-    if passed is None:
-        raise ValueError(
-            f"groups must be given for calibrator={shown(calibrator)}, got None. Set "
-            "groups to columns of X, CalibratedClassifier(..., groups=...), or pass "
-            "groups to fit and to predict_proba."
-        )
-    return passed
-
-
-class SavableEnsemble(SavedWrapper, DocumentedEstimator):
-    """Calibrated classifiers with a state that `sklearn_calib.save` can write."""
-
-    groups: Any
-    response_method: str
-    calibrated_classifiers_: list[Any]
-    _saved_params = {
-        *("calibrator", "cv", "ensemble", "estimator", "groups", "response_method")
-    }
-
-    @property
-    def _state_schema(self) -> dict[str, Spec]:
-        pair = Tuple(Object(), Object(or_none=True))
-        return {"classes_": Labels(), "calibrated_classifiers_": ListOf(pair)}
-
-    def _get_saved_params(self) -> dict[str, Any]:
-        saved = super()._get_saved_params()
-        # A splitter is only used in training.
-        saved["cv"] = self.cv if isinstance(self.cv, int) else None
-        return saved
-
-    @classmethod
-    def _from_saved_params(
-        cls, params: dict[str, Any], key: str, passed: dict[str, Any]
-    ) -> Self:
-        new = super()._from_saved_params(params, key, passed)
-        given = params.get("calibrator")
-        if given != "auto" and not isinstance(
-            given, Calibrator | GroupCalibrator | None
-        ):
-            refuse(f"{key}.calibrator", 'a calibrator, "auto" or null', given)
-        return new
-
-    def _get_state(self) -> dict[str, Any]:
-        pairs = self.calibrated_classifiers_
-        parts = [(thawed(pair.estimator), pair.calibrator) for pair in pairs]
-        return {"classes_": self.classes_, "calibrated_classifiers_": parts}
-
-    def _set_state(self, state: dict[str, Any]) -> None:
-        classes, pairs = state["classes_"], []
-        for classifier, calibrator in state["calibrated_classifiers_"]:
-            check_classes(classifier, classes)
-            response = find_response(classifier, self.response_method)
-            from_logits = response != "probabilities"
-            if calibrator is not None:
-                check_classes(calibrator, classes, may_lack=False)
-                _check_calibrator(calibrator, from_logits)
-            pairs.append(CalibratedPair(classifier, calibrator, from_logits, classes))
-        if isinstance(self.estimator, FrozenEstimator):
-            self.estimator = FrozenEstimator(pairs[0].estimator)
-        self.classes_, self.calibrated_classifiers_ = classes, pairs
-        self._fitted_groups = self.groups
-        copy_features(pairs[0].estimator, self)
-
-
-class CalibratedClassifier(GroupRoutingMixin, IntervalMixin, SavableEnsemble):
+class CalibratedClassifier(
+    RoutingMixin, ClassifierMixin, SavedWrapper, DocumentedEstimator
+):
     """Calibrate the probabilities of any classifier with a post-hoc calibrator.
 
     For each fold of a cross-validation, the classifier is trained on the training part,
@@ -433,6 +219,9 @@ class CalibratedClassifier(GroupRoutingMixin, IntervalMixin, SavableEnsemble):
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
     }
+    _saved_params = {
+        *("calibrator", "cv", "ensemble", "estimator", "groups", "response_method")
+    }
 
     def __init__(
         self,
@@ -458,6 +247,15 @@ class CalibratedClassifier(GroupRoutingMixin, IntervalMixin, SavableEnsemble):
         self.groups = groups
         self.n_jobs = n_jobs
         self.verbose = verbose
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        if self.groups is not None and not isinstance(self.calibrator, GroupCalibrator):
+            raise ValueError(
+                "groups must be None for a calibrator that does not use groups, got "
+                f"groups={shown(self.groups)} and calibrator={shown(self.calibrator)}. "
+                "Use calibrator=PerGroupCalibrator(), for example."
+            )
 
     @restores()
     def fit(
@@ -570,27 +368,6 @@ class CalibratedClassifier(GroupRoutingMixin, IntervalMixin, SavableEnsemble):
         needed = [] if is_frozen or y.ndim == 2 else self.classes_
         return make_splits(self.cv, X, y, needed, **split_params), not ensemble
 
-    def uncalibrated(self) -> Self:
-        """Return a fitted copy without calibrators, for comparison.
-
-        Returns
-        -------
-        classifier : CalibratedClassifier
-            Its probabilities are the mean of `predict_proba` of the classifiers, which
-            are not trained again.
-
-        Raises
-        ------
-        ValueError
-            If the classifier returns margins, which are not probabilities.
-        """
-        check_is_fitted(self)
-        pairs = self.calibrated_classifiers_
-        find_response(pairs[0].estimator, self.response_method)  # refuses margins
-        plain = copy.copy(self).set_params(calibrator=None, groups=None)
-        plain.calibrated_classifiers_ = [pair.uncalibrated() for pair in pairs]
-        return plain
-
     @maps_blocks()
     def predict_proba(self, X: MatrixLike, **params: Any) -> Floats:
         """Predict calibrated probabilities, averaged over the ensemble.
@@ -639,6 +416,203 @@ class CalibratedClassifier(GroupRoutingMixin, IntervalMixin, SavableEnsemble):
         if isinstance(self.classes_, list):
             return (proba > 0.5).astype(np.int64)
         return self.classes_[proba.argmax(axis=1)]
+
+    def score(
+        self,
+        X: MatrixLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        **params: Any,
+    ) -> float:
+        """Return the accuracy on given data and labels.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Data in the form that the classifier accepts.
+
+        y : array-like of shape (n_samples,) or (n_samples, n_labels)
+            True labels.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the samples.
+
+        **params : dict
+            `groups` of the samples, if they were passed to `fit`.
+
+        Returns
+        -------
+        score : float
+            Accuracy of `predict`. A multilabel prediction is correct if all its labels
+            are.
+        """
+        y_pred = self.predict(X, **params)
+        return float(accuracy_score(y, y_pred, sample_weight=sample_weight))
+
+    @available_if(_check_has_interval)
+    def predict_interval(self, X: MatrixLike) -> Floats:
+        """Return p0 and p1 of Venn-Abers calibration, averaged over the ensemble.
+
+        Available only with `calibrator=VennAbers()`, see
+        :meth:`VennAbers.predict_interval
+        <sklearn_calib.calibrators.VennAbers.predict_interval>`. The statement that one
+        of the two is perfectly calibrated holds for a single calibrator that is fitted
+        to new data, as with a `FrozenEstimator`, and not for averages.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Data in the form that the classifier accepts.
+
+        Returns
+        -------
+        interval : ndarray of shape (n_samples, n_classes, 2)
+            p0 and p1 of each class, where p0 is at most p1.
+        """
+        check_is_fitted(self)
+        pairs = self.calibrated_classifiers_
+        return np.mean([pair.predict_interval(X) for pair in pairs], axis=0)
+
+    def uncalibrated(self) -> Self:
+        """Return a fitted copy without calibrators, for comparison.
+
+        Returns
+        -------
+        classifier : CalibratedClassifier
+            Its probabilities are the mean of `predict_proba` of the classifiers, which
+            are not trained again.
+
+        Raises
+        ------
+        ValueError
+            If the classifier returns margins, which are not probabilities.
+        """
+        check_is_fitted(self)
+        pairs = self.calibrated_classifiers_
+        find_response(pairs[0].estimator, self.response_method)  # refuses margins
+        plain = copy.copy(self).set_params(calibrator=None, groups=None)
+        plain.calibrated_classifiers_ = [pair.uncalibrated() for pair in pairs]
+        return plain
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return the metadata routing to the classifier, calibrator and splitter.
+
+        Returns
+        -------
+        routing : MetadataRouter
+            See scikit-learn's user guide on metadata routing.
+        """
+        router = super().get_metadata_routing()
+        callers = "fit", "predict", "predict_proba", "score"
+        if taking := [caller for caller in callers if self._takes_groups(caller)]:
+            methods = MethodMapping()
+            for caller in taking:
+                callee = "fit" if caller == "fit" else "predict_proba"
+                methods.add(caller=caller, callee=callee)
+            calibrator, _ = self._settings_of(taking[0])
+            router.add(calibrator=calibrator, method_mapping=methods)
+        return router
+
+    def _settings_of(self, method: str) -> tuple[Any, Any]:
+        """Return the calibrator and the columns of groups that a method uses.
+
+        After `fit`, predictions use those of `fit`, whatever the parameters are now.
+        """
+        if method == "fit" or "calibrated_classifiers_" not in vars(self):
+            return self.calibrator, self.groups
+        return self.calibrated_classifiers_[0].calibrator, self._fitted_groups
+
+    def _takes_groups(self, method: str) -> bool:
+        """Whether groups must be passed to a method."""
+        calibrator, groups = self._settings_of(method)
+        return isinstance(calibrator, GroupCalibrator) and groups is None
+
+    def _find_groups(self, method: str, params: dict[str, Any]) -> tuple[Any, Any]:
+        """Return the groups among the parameters of a method, and the parameters.
+
+        Without metadata routing, the groups are removed from the parameters.
+        """
+        if get_config()["enable_metadata_routing"]:
+            # The groups may also be those of the splitter, or have another name.
+            routed = process_routing(self, method, **params)
+            own = routed.calibrator[method] if self._takes_groups(method) else {}
+            return own.get("groups"), params
+        if "groups" not in params or not self._takes_groups(method):
+            return None, params
+        others = {name: value for name, value in params.items() if name != "groups"}
+        return params["groups"], others
+
+    def _groups_of(self, X: Any, params: dict[str, Any]) -> Any:
+        """Return the groups of new samples, or None if the calibrator uses none."""
+        passed, others = self._find_groups("predict_proba", params)
+        if others and not get_config()["enable_metadata_routing"]:
+            calibrator, groups = self._settings_of("predict_proba")
+            raise TypeError(
+                "predict_proba must be called with X, and with groups if they were "
+                f"passed to fit, got also {sorted(others)} for groups={shown(groups)} "
+                f"and calibrator={shown(calibrator)}. Omit them, or use "
+                "PerGroupCalibrator() with groups=None."
+            )
+        return find_groups(*self._settings_of("predict_proba"), X, passed)
+
+    @property
+    def _state_schema(self) -> dict[str, Spec]:
+        pair = Tuple(Object(), Object(or_none=True))
+        return {"classes_": Labels(), "calibrated_classifiers_": ListOf(pair)}
+
+    def _get_saved_params(self) -> dict[str, Any]:
+        saved = super()._get_saved_params()
+        # A splitter is only used in training.
+        saved["cv"] = self.cv if isinstance(self.cv, int) else None
+        return saved
+
+    @classmethod
+    def _from_saved_params(
+        cls, params: dict[str, Any], key: str, passed: dict[str, Any]
+    ) -> Self:
+        new = super()._from_saved_params(params, key, passed)
+        given = params.get("calibrator")
+        if given != "auto" and not isinstance(
+            given, Calibrator | GroupCalibrator | None
+        ):
+            refuse(f"{key}.calibrator", 'a calibrator, "auto" or null', given)
+        return new
+
+    def _get_state(self) -> dict[str, Any]:
+        pairs = self.calibrated_classifiers_
+        parts = [(thawed(pair.estimator), pair.calibrator) for pair in pairs]
+        return {"classes_": self.classes_, "calibrated_classifiers_": parts}
+
+    def _set_state(self, state: dict[str, Any]) -> None:
+        classes, pairs = state["classes_"], []
+        for classifier, calibrator in state["calibrated_classifiers_"]:
+            check_classes(classifier, classes)
+            response = find_response(classifier, self.response_method)
+            from_logits = response != "probabilities"
+            if calibrator is not None:
+                check_classes(calibrator, classes, may_lack=False)
+                _check_calibrator(calibrator, from_logits)
+            pairs.append(CalibratedPair(classifier, calibrator, from_logits, classes))
+        if isinstance(self.estimator, FrozenEstimator):
+            self.estimator = FrozenEstimator(pairs[0].estimator)
+        self.classes_, self.calibrated_classifiers_ = classes, pairs
+        self._fitted_groups = self.groups
+        copy_features(pairs[0].estimator, self)
+
+
+def find_groups(calibrator: Any, groups: Any, X: Any, passed: Any) -> Any:
+    """Return the groups, or None if the calibrator uses none."""
+    if not isinstance(calibrator, GroupCalibrator):
+        return None
+    if groups is not None:
+        return select_columns(X, groups)
+    if passed is None:
+        raise ValueError(
+            f"groups must be given for calibrator={shown(calibrator)}, got None. Set "
+            "groups to columns of X, CalibratedClassifier(..., groups=...), or pass "
+            "groups to fit and to predict_proba."
+        )
+    return passed
 
 
 def _check_calibrator(calibrator: Any, from_logits: bool) -> None:
