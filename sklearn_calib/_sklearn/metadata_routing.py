@@ -15,7 +15,6 @@ from sklearn.utils.metadata_routing import (
 from sklearn.utils.validation import has_fit_parameter
 
 from sklearn_calib._sklearn.response import (
-    abstains,
     check_classifier,
     final_step,
     has_threshold,
@@ -27,6 +26,7 @@ class RoutingMixin(BaseEstimator):
 
     estimator: Any
     cv: Any = None  # a classifier without this parameter does not split its data
+    _abstains = False  # at low confidence
     _weighted_part = "held-out part"  # uses the weights in addition to the classifier
     _threshold_hint = (
         "Pass the classifier inside it. For unequal costs of errors, train it with "
@@ -100,3 +100,9 @@ class RoutingMixin(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags = get_tags(self.estimator).input_tags
         return tags
+
+
+def abstains(classifier: Any) -> bool:
+    """Return whether a classifier abstains at low confidence."""
+    final = final_step(classifier)
+    return isinstance(final, RoutingMixin) and final._abstains

@@ -20,7 +20,6 @@ from sklearn.model_selection import (
 from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC, NuSVC
 
-from sklearn_calib._sklearn.abstaining import AbstainingMixin
 from sklearn_calib._validation.arrays import (
     check_in_memory,
     check_unmasked,
@@ -105,11 +104,6 @@ def classes_of(classifier: Any) -> Any:
             f"fitted, got {type(final_step(classifier)).__name__}: "
             f"{str(error).rstrip('.')}. Pass a classifier, fitted if it is frozen."
         ) from error
-
-
-def abstains(classifier: Any) -> bool:
-    """Return whether a classifier abstains at low confidence."""
-    return isinstance(final_step(classifier), AbstainingMixin)
 
 
 def has_threshold(classifier: Any) -> bool:

@@ -17,11 +17,11 @@ from sklearn_calib._numerics.risk_coverage import (
     group_by_confidence,
     score_samples,
 )
-from sklearn_calib._sklearn.abstaining import AbstainingMixin
 from sklearn_calib._validation.declarations import Interval, validate_params
 from sklearn_calib._validation.types import Confidence, Floats
 from sklearn_calib.displays._base.axes import ABOVE, artists, curve_style, new_axes
 from sklearn_calib.displays._base.from_predictions import FromEstimator
+from sklearn_calib.estimators import SelectiveClassifier
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -161,7 +161,7 @@ class RiskCoverageDisplay(FromEstimator):
     def _options_of(
         cls, estimator: Any, X: Any, options: dict[str, Any], /
     ) -> dict[str, Any]:
-        if not isinstance(estimator, AbstainingMixin) or "confidence" in options:
+        if not isinstance(estimator, SelectiveClassifier) or "confidence" in options:
             return options
         confidence, threshold = estimator._confidence(X), estimator.threshold_
         return {"confidence": confidence, "threshold": threshold, **options}

@@ -6,8 +6,8 @@ import numpy as np
 from sklearn.base import clone
 
 from sklearn_calib._numerics.softmax import softmax
+from sklearn_calib._sklearn.metadata_routing import abstains
 from sklearn_calib._sklearn.response import (
-    abstains,
     fill_absent,
     has_threshold,
     predict_scores,

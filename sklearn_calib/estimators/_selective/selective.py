@@ -1,17 +1,19 @@
 """`SelectiveClassifier`: a classifier that abstains at low confidence."""
 
+import warnings
 from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, MetaEstimatorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
+from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.frozen import FrozenEstimator
+from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._numerics.confidence import check_confidence, get_confidence
-from sklearn_calib._sklearn.abstaining import AbstainingMixin
 from sklearn_calib._sklearn.doc_links import DocumentedEstimator
 from sklearn_calib._sklearn.metadata_routing import RoutingMixin
 from sklearn_calib._sklearn.response import predict_scores
@@ -22,7 +24,7 @@ from sklearn_calib._sklearn.training_data import (
     copy_features,
 )
 from sklearn_calib._validation.declarations import Interval
-from sklearn_calib._validation.labels import encode_labels
+from sklearn_calib._validation.labels import as_labels, encode_labels
 from sklearn_calib._validation.probabilities import check_sample_weight
 from sklearn_calib._validation.types import Array, Bools, Floats
 from sklearn_calib.estimators._out_of_fold import (
@@ -42,7 +44,7 @@ from sklearn_calib.estimators._selective.thresholds import (
 
 
 class SelectiveClassifier(
-    RoutingMixin, AbstainingMixin, MetaEstimatorMixin, DocumentedEstimator
+    RoutingMixin, ClassifierMixin, MetaEstimatorMixin, DocumentedEstimator
 ):
     """Selective classification: abstain when the confidence is below a threshold.
 
@@ -202,6 +204,7 @@ class SelectiveClassifier(
     'accuracy 0.97 at coverage 0.73'
     """
 
+    _abstains = True
     _weighted_part = "threshold"
     _parameter_constraints = {
         "coverage": [Interval(Real, 0, 1, closed="right"), None],
@@ -390,3 +393,77 @@ class SelectiveClassifier(
         """
         check_is_fitted(self)
         return predict_scores(self.estimator_, X, from_logits=False)
+
+    def accepts(self, X: MatrixLike) -> Bools:
+        """Return which samples get a prediction.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Data in the form that the classifier accepts.
+
+        Returns
+        -------
+        accepted : ndarray of shape (n_samples,), dtype bool
+            Whether the confidence is at or above the threshold.
+        """
+        return self._decide(X)[1]
+
+    def score(
+        self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Return the accuracy among the samples with a prediction.
+
+        It ignores the coverage, see `coverage_score`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Data in the form that the classifier accepts.
+
+        y : array-like of shape (n_samples,)
+            True labels.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the samples.
+
+        Returns
+        -------
+        accuracy : float
+            In [0, 1]; NaN, with an `UndefinedMetricWarning`, if all abstain.
+        """
+        codes, accepted = self._decide(X)
+        y = column_or_1d(as_labels(y, "y"))
+        check_consistent_length(codes, y)
+        weight = check_sample_weight(sample_weight, codes)
+        weight = accepted * (1.0 if weight is None else weight)
+        if not weight.any():
+            warnings.warn(
+                f"The accuracy is undefined: none of {len(codes)} samples reaches the "
+                f"threshold {self.threshold_:.4g}. Set a larger coverage or max_risk.",
+                UndefinedMetricWarning,
+            )
+            return float("nan")
+        return float(np.average(self.classes_[codes] == y, weights=weight))
+
+    def coverage_score(
+        self, X: MatrixLike, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Return the fraction of the samples with a prediction.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Data in the form that the classifier accepts.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the samples.
+
+        Returns
+        -------
+        coverage : float
+            In [0, 1].
+        """
+        accepted = self.accepts(X)
+        weight = check_sample_weight(sample_weight, accepted)
+        return float(np.average(accepted, weights=weight))
