@@ -26,6 +26,7 @@ from sklearn_calib.displays._reliability.diagram import (
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
 
 
 @dataclass(eq=False, repr=False)
@@ -280,11 +281,11 @@ class CorpReliabilityDisplay(ReliabilityDiagram):
         )
         return display.plot(ax, **plot_options)
 
-    def _draw(self, color: Any, **style: Any) -> None:
+    def _draw(self, color: Any, **style: Any) -> Line2D:
         """Draw the curve, with markers at the ends of its steps."""
         is_end = np.diff(self.prob_true, prepend=np.nan, append=np.nan) != 0
         ends = np.flatnonzero(is_end[:-1] | is_end[1:]).tolist()
-        self._draw_curve(color, markevery=ends, **style)
+        return self._draw_curve(color, markevery=ends, **style)
 
 
 def _parts(

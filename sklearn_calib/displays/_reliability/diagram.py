@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -53,23 +53,12 @@ BAND_WORDS: dict[str | None, str] = {
 }
 
 
-class Drawing(FromEstimator):
-    """Types of the attributes that every diagram defines."""
-
-    counts: np.ndarray
-    prob_pred: np.ndarray
-    prob_true: np.ndarray
-    line_: Line2D
-    band_: Any
-    _draw: Callable[..., None]
-
-
 @dataclass(eq=False, repr=False, kw_only=True)
-class ReliabilityDiagram(Drawing):
+class ReliabilityDiagram(FromEstimator):
     """Base class of reliability diagrams with a histogram of confidences below.
 
     A subclass has the attributes `prob_pred`, `prob_true`, and `counts` unless it
-    overrides `_means`. Its method `_draw` draws it and sets the attribute `line_`.
+    overrides `_means`. Its method `_draw` draws it and returns the line.
     """
 
     histogram: np.ndarray | None
@@ -146,8 +135,9 @@ class ReliabilityDiagram(Drawing):
         )
         if name is not None:
             label = self._label.format(name=name, scores=label)
-        self.band_ = None
-        self._draw(color, marker=marker, label=label, gid=LINE, clip_on=False)
+        self.band_: Any = None
+        style = {"marker": marker, "label": label, "gid": LINE, "clip_on": False}
+        self.line_ = self._draw(color, **style)
         mark_class(self.line_, self.pos_label)
         self._draw_histogram(color)
         self._arrange()
@@ -187,16 +177,21 @@ class ReliabilityDiagram(Drawing):
         # The space between the axes is wide enough for the legend.
         legend.set_in_layout(False)
 
-    def _draw_curve(self, color: Any, *, markevery: Any, **style: Any) -> None:
+    def _draw(self, color: Any, **style: Any) -> Line2D:
+        """Draw what a subclass shows, and return the line for several classifiers."""
+        raise NotImplementedError
+
+    def _draw_curve(self: Any, color: Any, *, markevery: Any, **style: Any) -> Line2D:
         """Draw a curve and its band; the band of a single point is a vertical line."""
         x, y = self.prob_pred, self.prob_true
         style |= {"color": color, "markevery": markevery, "markersize": 5}
-        (self.line_,) = self.ax_.plot(x, y, **style)
+        (line,) = self.ax_.plot(x, y, **style)
         if self.band is not None and len(x) > 1:
             style = {"color": color, "alpha": 0.2, "linewidth": 0}
             self.band_ = self.ax_.fill_between(x, *self.band, **style)
         elif self.band is not None:
             self.band_ = draw_rods(self.ax_, x, self.band, color)
+        return line
 
     def _draw_histogram(self, color: Any) -> None:
         """Draw the counts and the means over all samples, if there is an axes."""
@@ -214,7 +209,7 @@ class ReliabilityDiagram(Drawing):
         names = self._points
         return {name: getattr(self, name) for name in names} | band_columns(self.band)
 
-    def _means(self) -> Sequence[float]:
+    def _means(self: Any) -> Sequence[float]:
         """Return the accuracy and the mean confidence over all samples."""
         values = self.prob_true, self.prob_pred
         return [np.nansum(self.counts * each) / self.counts.sum() for each in values]

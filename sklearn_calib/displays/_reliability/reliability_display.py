@@ -29,6 +29,7 @@ from sklearn_calib.displays._reliability.diagram import (
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
 
 INTERVALS = {"clopper-pearson", "consistency"}
 # More bars would be too narrow to see, and take seconds to draw.
@@ -52,82 +53,8 @@ def _draw_whiskers(ax: Any, places: Floats, ends: Floats, color: Any) -> Any:
     return ax.vlines(places, *ends, colors=[dark], **style)
 
 
-class FromHistory:
-    """Mixin that draws reliability diagrams from a training history."""
-
-    @classmethod
-    def from_history(
-        cls,
-        history: History,
-        *,
-        epochs: ArrayLike | None = None,
-        ax: Axes | None = None,
-    ) -> list[Self]:
-        """Draw the reliability diagrams of several epochs of training on the same axes.
-
-        Each epoch is shown as a line, lighter for later epochs. The bins contain equal
-        numbers of samples of the validation set.
-
-        Parameters
-        ----------
-        history : skorch.history.History or list of dict
-            One dict for each epoch, with `epoch`, `bin_edges`, `bin_weight`,
-            `bin_accuracy` and `bin_confidence`. They are recorded by
-            :class:`sklearn_calib.callbacks.RecordBins`, and by losses that learn from
-            the validation set.
-
-        epochs : array-like of int, default=None
-            Epochs to draw, starting at 1. By default, five epochs from the first to the
-            last.
-
-        ax : matplotlib Axes, default=None
-            Axes to draw on; by default, those of a new figure.
-
-        Returns
-        -------
-        displays : list of ReliabilityDisplay
-            One display for each epoch, on the same axes and without a histogram.
-
-        Raises
-        ------
-        ValueError
-            If no bins were recorded, or not in these epochs.
-
-        Examples
-        --------
-        >>> from sklearn_calib.displays import ReliabilityDisplay
-        >>> bins = {"bin_edges": [0, 0.7, 1], "bin_weight": [50, 50]}
-        >>> first = {
-        ...     "epoch": 1,
-        ...     "bin_accuracy": [0.6, 0.7],
-        ...     "bin_confidence": [0.6, 0.8],
-        ... }
-        >>> second = {**first, "epoch": 2, "bin_confidence": [0.6, 0.9]}
-        >>> history = [{**bins, **first}, {**bins, **second}]
-        >>> displays = ReliabilityDisplay.from_history(history)
-        >>> [display.line_.get_label() for display in displays]
-        ['Epoch 1 (ECE 0.050)', 'Epoch 2 (ECE 0.100)']
-        """
-        rows = choose_epochs(recorded_rows(history, RECORDED, WAY_OUT), epochs)
-        ax = new_axes((4.8, 4.4)) if ax is None else ax
-        colors = sequential_colors(len(rows))
-        return [
-            cls._from_row(row).plot(ax, color=color, histogram=False)
-            for row, color in zip(rows, colors, strict=True)
-        ]
-
-    @classmethod
-    def _from_row(cls: Any, row: dict[str, Any]) -> Any:
-        """Return the display of one epoch without drawing it."""
-        edges, weight, accuracy, confidence = (np.asarray(row[n]) for n in RECORDED)
-        ece = gap_norm(weight, weight * (confidence - accuracy), "l1")
-        name = f"Epoch {row['epoch']}"
-        options = {"histogram": None, "ece": float(ece), "name": name}
-        return cls(edges, weight, accuracy, confidence, **options)
-
-
 @dataclass(eq=False, repr=False)
-class ReliabilityDisplay(FromHistory, ReliabilityDiagram):
+class ReliabilityDisplay(ReliabilityDiagram):
     """Reliability diagram: accuracy against confidence in bins.
 
     The samples are binned by their confidence, the probability of the predicted class.
@@ -407,7 +334,83 @@ class ReliabilityDisplay(FromHistory, ReliabilityDiagram):
         )
         return display.plot(ax, **plot_options)
 
-    def _draw(self, color: Any, **style: Any) -> None:
+    @classmethod
+    def from_history(
+        cls,
+        history: History,
+        *,
+        epochs: ArrayLike | None = None,
+        ax: Axes | None = None,
+    ) -> list[Self]:
+        """Draw the reliability diagrams of several epochs of training on the same axes.
+
+        Each epoch is shown as a line, lighter for later epochs. The bins contain equal
+        numbers of samples of the validation set.
+
+        Parameters
+        ----------
+        history : skorch.history.History or list of dict
+            One dict for each epoch, with `epoch`, `bin_edges`, `bin_weight`,
+            `bin_accuracy` and `bin_confidence`. They are recorded by
+            :class:`sklearn_calib.callbacks.RecordBins`, and by losses that learn from
+            the validation set.
+
+        epochs : array-like of int, default=None
+            Epochs to draw, starting at 1. By default, five epochs from the first to the
+            last.
+
+        ax : matplotlib Axes, default=None
+            Axes to draw on; by default, those of a new figure.
+
+        Returns
+        -------
+        displays : list of ReliabilityDisplay
+            One display for each epoch, on the same axes and without a histogram.
+
+        Raises
+        ------
+        ValueError
+            If no bins were recorded, or not in these epochs.
+
+        Examples
+        --------
+        >>> from sklearn_calib.displays import ReliabilityDisplay
+        >>> bins = {"bin_edges": [0, 0.7, 1], "bin_weight": [50, 50]}
+        >>> first = {
+        ...     "epoch": 1,
+        ...     "bin_accuracy": [0.6, 0.7],
+        ...     "bin_confidence": [0.6, 0.8],
+        ... }
+        >>> second = {**first, "epoch": 2, "bin_confidence": [0.6, 0.9]}
+        >>> history = [{**bins, **first}, {**bins, **second}]
+        >>> displays = ReliabilityDisplay.from_history(history)
+        >>> [display.line_.get_label() for display in displays]
+        ['Epoch 1 (ECE 0.050)', 'Epoch 2 (ECE 0.100)']
+        """
+        rows = choose_epochs(recorded_rows(history, RECORDED, WAY_OUT), epochs)
+        ax = new_axes((4.8, 4.4)) if ax is None else ax
+        colors = sequential_colors(len(rows))
+        return [
+            cls._from_row(row).plot(ax, color=color, histogram=False)
+            for row, color in zip(rows, colors, strict=True)
+        ]
+
+    @classmethod
+    def _from_row(cls, row: dict[str, Any]) -> Self:
+        """Return the display of one epoch without drawing it."""
+        edges, weight, accuracy, confidence = (np.asarray(row[n]) for n in RECORDED)
+        ece = gap_norm(weight, weight * (confidence - accuracy), "l1")
+        return cls(
+            edges,
+            weight,
+            accuracy,
+            confidence,
+            histogram=None,
+            ece=float(ece),
+            name=f"Epoch {row['epoch']}",
+        )
+
+    def _draw(self, color: Any, **style: Any) -> Line2D:
         """Draw the bins with samples, as bars with gaps and as a line."""
         ax, filled = self.ax_, self.counts > 0
         left, right = self.bin_edges[:-1][filled], self.bin_edges[1:][filled]
@@ -426,10 +429,11 @@ class ReliabilityDisplay(FromHistory, ReliabilityDiagram):
         )
         for patch in [*self.bars_, *self.gaps_]:
             patch.set_gid(BAR)
-        (self.line_,) = ax.plot(prob_pred, prob_true, color=color, **style)
+        (line,) = ax.plot(prob_pred, prob_true, color=color, **style)
         if self.band is not None:
             draw = draw_rods if self.interval == "consistency" else _draw_whiskers
             self.band_ = draw(ax, prob_pred, self.band[:, filled], color)
+        return line
 
     def _columns(self) -> dict[str, Array]:
         """Return the bins and what is drawn in each."""

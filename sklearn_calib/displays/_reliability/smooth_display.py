@@ -31,6 +31,7 @@ from sklearn_calib.displays._reliability.diagram import (
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
 
 INTERVALS = {"bootstrap", "consistency"}
 # Largest width of the line, in points.
@@ -296,12 +297,12 @@ class SmoothReliabilityDisplay(ReliabilityDiagram):
         )
         return display.plot(ax, **plot_options)
 
-    def _draw(self, color: Any, **style: Any) -> None:
+    def _draw(self, color: Any, **style: Any) -> Line2D:
         """Draw the curve as a line, and again with a width that shows the density."""
         from matplotlib.collections import LineCollection
 
         # Near 0 and 1, the curve may leave the axes.
-        self._draw_curve(color, markevery=0.15, **style | {"clip_on": True})
+        line = self._draw_curve(color, markevery=0.15, **style | {"clip_on": True})
         points = np.column_stack([self.prob_pred, self.prob_true])
         width = WIDEST * np.sqrt(self.density / self.density.max())
         segments: Any = np.stack([points[:-1], points[1:]], axis=1)
@@ -312,6 +313,7 @@ class SmoothReliabilityDisplay(ReliabilityDiagram):
             capstyle="round",
         )
         self.ax_.add_collection(self.density_, autolim=False)
+        return line
 
     def _means(self) -> Sequence[float]:
         """Return the means over all samples, which the curve does not determine."""
