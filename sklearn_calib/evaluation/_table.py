@@ -34,7 +34,7 @@ class CompleteTable(pd.DataFrame):
             return super().__repr__()
 
 
-class ComparisonTable(CompleteTable):
+class ComparisonTable(pd.DataFrame):
     """DataFrame of `compare`, which is printed with one column for each metric.
 
     The first level of the columns is the metric, the second "value", "low" and "high".
@@ -75,12 +75,15 @@ class ComparisonTable(CompleteTable):
         levels, n_metrics = self.columns.nlevels, self.shape[1] // 3
         return levels == 2 and [*self.columns.get_level_values(1)] == n_metrics * CELL
 
+    def _shown(self) -> pd.DataFrame:
+        """Return the table as it is printed."""
+        return self.formatted() if self._is_whole() else CompleteTable(self)
+
     def __repr__(self) -> str:
-        return repr(self.formatted()) if self._is_whole() else super().__repr__()
+        return repr(self._shown())
 
     def _repr_html_(self) -> str | None:
-        table = self.formatted() if self._is_whole() else pd.DataFrame(self)
-        return table._repr_html_()
+        return self._shown()._repr_html_()
 
 
 def format_interval(value: float, low: float, high: float, *, digits: int) -> str:
