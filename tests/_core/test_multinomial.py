@@ -12,7 +12,7 @@ from sklearn_calib.calibrators._linear import multinomial_fit as multinomial
 from sklearn_calib.calibrators._linear.multinomial_fit import fit_multinomial
 from sklearn_calib.calibrators._linear.multinomial_maps import DiagonalMap, FullMap
 
-both_kinds = pytest.mark.parametrize("kind", [DiagonalMap, FullMap])
+both_kinds = pytest.mark.parametrize("kind", [DiagonalMap(), FullMap()])
 
 
 @pytest.fixture(scope="module")
@@ -119,9 +119,9 @@ def test_says_that_classes_can_be_separated(kind, max_dense, data, monkeypatch):
 
 def test_stays_among_equal_maps_at_the_closest_to_the_start(data):
     """A constant added to a column of W does not change the probabilities."""
-    start = FullMap.identity(5)
+    start = FullMap().identity(5)
     parameters, _ = fit_multinomial(
-        FullMap, array_blocks(*data), ridge=0 * start, center=start, start=start
+        FullMap(), array_blocks(*data), ridge=0 * start, center=start, start=start
     )
     assert np.abs(parameters - start).max() > 0.1
     np.testing.assert_allclose((parameters - start).sum(axis=0), 0, atol=1e-5)

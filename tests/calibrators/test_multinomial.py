@@ -102,10 +102,10 @@ def test_recorded_probabilities(name, case, calibrator, rtol, atol, reference, f
 @pytest.mark.parametrize(
     ("kind", "case"),
     [
-        (DiagonalMap, "dirichletcal-vector-logits"),
-        (DiagonalMap, "dirichletcal-vector-probs"),
-        (FullMap, "dirichletcal-matrix-logits"),
-        (FullMap, "dirichletcal-matrix-probs"),
+        (DiagonalMap(), "dirichletcal-vector-logits"),
+        (DiagonalMap(), "dirichletcal-vector-probs"),
+        (FullMap(), "dirichletcal-matrix-logits"),
+        (FullMap(), "dirichletcal-matrix-probs"),
     ],
 )
 def test_recorded_likelihood_of_other_features(kind, case, reference):

@@ -243,11 +243,15 @@ def test_steps_are_bounded(monkeypatch):
     monkeypatch.setattr(multinomial.Problem, "search", search)
     monkeypatch.setattr(multinomial, "NEAR", 0.0)
     monkeypatch.setattr(multinomial, "TOLERANCE", 0.0)
-    start = DiagonalMap.identity(2)
+    start = DiagonalMap().identity(2)
     data = np.array([[0.0, 1], [1, 0], [0, 2]]), np.array([0, 1, 1]), np.full(3, 1 / 3)
     with bounded():
         _, has_converged = fit_multinomial(
-            DiagonalMap, array_blocks(*data), ridge=0 * start, center=start, start=start
+            DiagonalMap(),
+            array_blocks(*data),
+            ridge=0 * start,
+            center=start,
+            start=start,
         )
     assert len(taken) == MAX_STEPS
     assert not has_converged

@@ -188,15 +188,16 @@ class PerGroupCalibrator(GroupCalibrator):
 
     def _fit_maps(self, data: list[Blocks], n_classes: int) -> None:
         """Fit the slopes and intercepts to the samples of each group."""
-        center = DiagonalMap.identity(n_classes)
+        kind = DiagonalMap()
+        center = kind.identity(n_classes)
         parameters = [center]
         self.__dict__.pop("prior_precision_", None)
         if len(data) > 1:
             parameters, self.prior_precision_ = fit_empirical_bayes(
-                DiagonalMap,
+                kind,
                 [each.normalised() for each in data],
                 center=center,
-                group=DiagonalMap.groups(n_classes),
+                group=kind.groups(n_classes),
                 precision=None if isinstance(self.lambd, str) else self.lambd,
             )
         self.coef_, self.intercept_ = np.moveaxis(np.array(parameters), 2, 0)

@@ -168,7 +168,7 @@ class DirichletCalibrator(_PenalisedCalibrator):
 
     @property
     def _kind(self) -> Any:
-        return DiagonalMap if self.diagonal else FullMap
+        return DiagonalMap() if self.diagonal else FullMap()
 
     def _features(self, logits: Floats) -> Floats:
         return log_softmax(logits)

@@ -59,8 +59,8 @@ def fit_empirical_bayes(
 
     Parameters
     ----------
-    kind : {DiagonalMap, PairMap, FullMap}
-        Class of the map.
+    kind : DiagonalMap or FullMap
+        Kind of the map.
 
     data : sequence of Blocks
         Data sets with a map for each. The maps have the same priors. Each contains
@@ -99,7 +99,7 @@ def _fit_precisions(
     is_exact = group.size <= kind.max_dense
     # The parts of a large full map do not contain the relations between its elements,
     # so that only their change in a step is reliable.
-    is_close = is_exact or kind is not FullMap
+    is_close = is_exact or not isinstance(kind, FullMap)
     n_updates = MAX_UPDATES if is_close else 1
     precision: Floats = np.full(n_groups, LEAST if is_close else STRONG)
     used: Floats = np.zeros_like(precision)

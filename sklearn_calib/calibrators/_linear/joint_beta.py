@@ -10,7 +10,7 @@ from sklearn_calib.calibrators._linear.linear_calibrator import (
     _PenalisedCalibrator,
     errors_needed,
 )
-from sklearn_calib.calibrators._linear.multinomial_maps import PairMap
+from sklearn_calib.calibrators._linear.multinomial_maps import DiagonalMap
 
 
 class JointBetaCalibration(_PenalisedCalibrator):
@@ -109,7 +109,7 @@ class JointBetaCalibration(_PenalisedCalibrator):
     """
 
     _errors_needed = errors_needed(20, 1)
-    _kind = PairMap
+    _kind = DiagonalMap(n_inputs=2)
     _parameter_constraints = {
         **_PenalisedCalibrator._parameter_constraints,
         "penalty": [StrOptions({"none", EMPIRICAL_BAYES})],

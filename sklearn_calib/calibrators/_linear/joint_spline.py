@@ -105,7 +105,7 @@ class JointLogOddsSplineCalibration(_PenalisedCalibrator):
     """
 
     _errors_needed = 10, 0
-    _kind = DiagonalMap
+    _kind = DiagonalMap()
     penalty, lambd, mu = EMPIRICAL_BAYES, "cv", None
     _parameter_constraints = {
         **_PenalisedCalibrator._parameter_constraints,

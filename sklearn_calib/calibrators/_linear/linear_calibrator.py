@@ -51,7 +51,7 @@ def errors_needed(number: int, power: float) -> property:
 class _MultinomialCalibrator(_BlockCalibrator):
     """Base class of the maps softmax(W x + b), where x are features of the logits.
 
-    A subclass defines the class of its map (`_kind`), the features (`_features`), and
+    A subclass defines the kind of its map (`_kind`), the features (`_features`), and
     the penalty of each parameter (`_ridge`).
     """
 

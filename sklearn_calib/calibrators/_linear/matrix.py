@@ -141,4 +141,4 @@ class MatrixScaling(_PenalisedCalibrator):
     """
 
     _errors_needed = errors_needed(10, 2)
-    _kind = FullMap
+    _kind = FullMap()

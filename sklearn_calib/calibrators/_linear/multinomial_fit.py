@@ -25,7 +25,7 @@ from sklearn_calib.calibrators._linear.multinomial_maps import (
     Prediction,
 )
 
-Kind: TypeAlias = type[DiagonalMap | FullMap]
+Kind: TypeAlias = DiagonalMap | FullMap
 
 # Thresholds for the squared Newton decrement, which is about twice the distance of the
 # objective to its minimum. Fits end at TOLERANCE, or at LOOSE_TOLERANCE with the
@@ -60,13 +60,14 @@ def fit_multinomial(
 
     Parameters
     ----------
-    kind : {DiagonalMap, PairMap, FullMap}
-        Class of the map.
+    kind : DiagonalMap or FullMap
+        Kind of the map.
 
     data : Blocks
-        Features in float64, of shape (n_rows, n_classes) or, for a `PairMap`, (n_rows,
-        2 * n_classes), and weights that sum to one. They are read once for each
-        evaluation of the objective, and for each product with the Hessian.
+        Features in float64, of shape (n_rows, n_classes) or, for a map with several
+        inputs, (n_rows, n_inputs * n_classes), and weights that sum to one. They are
+        read once for each evaluation of the objective, and for each product with the
+        Hessian.
 
     ridge, center, start : ndarray, shape of the parameters
         Strength and center of the penalty of each parameter, and initial values.

@@ -29,19 +29,34 @@ class Prediction(NamedTuple):
 class DiagonalMap:
     """Map whose score of a class depends only on the inputs of this class."""
 
-    n_inputs = 1
-    coef_shape: tuple[int | str, ...] = ("n_classes",)
     # Up to this number of parameters, the Hessian is faster than products with it.
     max_dense = 100
+    close_preconditioner = None
 
-    @classmethod
-    def identity(cls, n_classes: int) -> Floats:
-        return np.eye(1, cls.n_inputs + 1).repeat(n_classes, axis=0)
+    def __init__(self, n_inputs: int = 1) -> None:
+        self.n_inputs = n_inputs
 
-    @classmethod
-    def groups(cls, n_classes: int) -> Ints:
+    @property
+    def coef_shape(self) -> tuple[int | str, ...]:
+        return ("n_classes",) if self.n_inputs == 1 else ("n_classes", self.n_inputs)
+
+    def identity(self, n_classes: int) -> Floats:
+        return np.eye(1, self.n_inputs + 1).repeat(n_classes, axis=0)
+
+    def groups(self, n_classes: int) -> Ints:
         """Return the group of each parameter: the slopes of an input, or intercepts."""
-        return np.tile(np.arange(cls.n_inputs + 1), (n_classes, 1))
+        return np.tile(np.arange(self.n_inputs + 1), (n_classes, 1))
+
+    def mean_squares(self, features: Floats, weight: Floats) -> Floats:
+        """Return the mean square of the inputs of each slope.
+
+        With several inputs, it is the mean of the largest square over the classes, as
+        that of a single class would be close to 0 if the class is unlikely.
+        """
+        if self.n_inputs == 1:
+            return (weight @ features**2)[:, None]
+        squares = features.reshape(len(features), self.n_inputs, -1) ** 2
+        return weight @ squares.max(axis=2)
 
     @staticmethod
     def scores(features: Floats, parameters: Floats) -> Floats:
@@ -99,29 +114,6 @@ class DiagonalMap:
         """Return an approximation of the Hessian: the diagonal block of each class."""
         blocks = cls.blocks(predictions)
         return [(np.arange(blocks[:, 0].size).reshape(blocks.shape[:2]), blocks)]
-
-    close_preconditioner = None
-
-    @classmethod
-    def mean_squares(cls, features: Floats, weight: Floats) -> Floats:
-        """Return the mean square of the inputs of each slope, (n_classes, n_inputs)."""
-        return (weight @ features**2).reshape(cls.n_inputs, -1).T
-
-
-class PairMap(DiagonalMap):
-    """Diagonal map with two inputs for each class."""
-
-    n_inputs = 2
-    coef_shape = ("n_classes", 2)
-
-    @classmethod
-    def mean_squares(cls, features: Floats, weight: Floats) -> Floats:
-        """Return the mean of the largest square over the classes, for each input.
-
-        The mean square of a single class would be close to 0 if the class is unlikely.
-        """
-        squares = features.reshape(len(features), cls.n_inputs, -1) ** 2
-        return weight @ squares.max(axis=2)
 
 
 class FullMap:

@@ -181,7 +181,7 @@ class StructuredVectorScaling(_StructuredCalibrator):
     """
 
     _errors_needed = errors_needed(20, 0)
-    _kind = DiagonalMap
+    _kind = DiagonalMap()
 
     def __init__(
         self,
@@ -314,7 +314,7 @@ class StructuredMatrixScaling(_StructuredCalibrator):
     """
 
     _errors_needed = errors_needed(20, 0.5)
-    _kind = FullMap
+    _kind = FullMap()
     _parameter_constraints = {
         **_StructuredCalibrator._parameter_constraints,
         "off_diagonal": [STRENGTH],

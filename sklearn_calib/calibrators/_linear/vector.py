@@ -141,7 +141,7 @@ class VectorScaling(_OnlineCalibrator, _PenalisedCalibrator):
     """
 
     _errors_needed = errors_needed(10, 1)
-    _kind = DiagonalMap
+    _kind = DiagonalMap()
 
     def _check_can_update(self) -> None:
         if self.penalty != "none":
