@@ -1,6 +1,7 @@
 """Scorers that pass class labels to their metric, and the metrics of scorers."""
 
 from functools import partial
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -17,37 +18,36 @@ Scorer = type(make_scorer(accuracy_score))
 
 
 class LabelledScorer(Scorer):  # type: ignore[misc, valid-type] # found at run time
-    """Scorer for probabilities that passes the class labels to its metric."""
+    """Scorer for probabilities that passes the class labels to its metric.
 
-    def _score(
-        self, method_caller: Any, estimator: Any, X: Any, y_true: Any, **kwargs: Any
-    ) -> Any:
-        return super()._score(
-            method_caller, estimator, X, y_true, labels=estimator.classes_, **kwargs
-        )
+    A metric with the parameter `groups` gets those of the samples by metadata routing.
+    """
 
-
-class GroupScorer(LabelledScorer):
-    """Scorer of a metric that needs the group of each sample, by metadata routing."""
+    @property
+    def needs_groups(self) -> bool:
+        """Whether the metric needs the group of each sample."""
+        return "groups" in signature(self._score_func).parameters
 
     def get_metadata_routing(self) -> Any:
         """Return the requests for metadata; groups are requested by default."""
         routing = super().get_metadata_routing()
-        if routing.score.requests.get("groups") is None:
+        if self.needs_groups and routing.score.requests.get("groups") is None:
             routing.score.add_request(param="groups", alias=True)
         return routing
 
     def _score(
         self, method_caller: Any, estimator: Any, X: Any, y_true: Any, **kwargs: Any
     ) -> Any:
-        if kwargs.get("groups") is None:
+        if self.needs_groups and kwargs.get("groups") is None:
             raise ValueError(
                 "groups must be passed to a scorer that evaluates groups, got none. "
                 "Call sklearn.set_config(enable_metadata_routing=True), and pass "
                 'params={"groups": groups} to cross_validate, or groups=groups to the '
                 "method fit of a search."
             )
-        return super()._score(method_caller, estimator, X, y_true, **kwargs)
+        return super()._score(
+            method_caller, estimator, X, y_true, labels=estimator.classes_, **kwargs
+        )
 
 
 class _Precomputed(ClassifierMixin, BaseEstimator):

@@ -32,7 +32,6 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_calib._sklearn.scorer_objects import GroupScorer
 from sklearn_calib.metrics import (
     expected_calibration_error,
     get_scorer_names as get_names,
@@ -45,7 +44,7 @@ warnings.simplefilter("error", RuntimeWarning)
 
 assert enable_halving_search_cv
 # Those of groups need metadata.
-NAMES = [name for name in get_names() if not isinstance(get_scorer(name), GroupScorer)]
+NAMES = [name for name in get_names() if not get_scorer(name).needs_groups]
 X, CODES = make_classification(
     n_samples=120, n_features=5, n_informative=4, n_redundant=0, n_classes=3,
     random_state=0,

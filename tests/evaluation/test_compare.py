@@ -22,7 +22,7 @@ from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import SVC
 
-from sklearn_calib._sklearn.scorer_objects import GroupScorer, metric_of
+from sklearn_calib._sklearn.scorer_objects import metric_of
 from sklearn_calib._validation.declarations import interval_kind
 from sklearn_calib.evaluation import compare
 from sklearn_calib.metrics import (
@@ -36,9 +36,7 @@ from sklearn_calib.metrics import (
 )
 
 # Those of groups need metadata.
-SCORERS = [
-    name for name in get_scorer_names() if not isinstance(get_scorer(name), GroupScorer)
-]
+SCORERS = [name for name in get_scorer_names() if not get_scorer(name).needs_groups]
 X, CODES = make_classification(
     n_samples=400, n_informative=5, n_classes=3, flip_y=0.2, random_state=0
 )

@@ -15,7 +15,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 from sklearn.svm import SVC
 
-from sklearn_calib._sklearn.scorer_objects import GroupScorer, metric_of
+from sklearn_calib._sklearn.scorer_objects import metric_of
 from sklearn_calib.metrics import (
     augrc_loss,
     aurc_loss,
@@ -93,9 +93,7 @@ PROMISED = {
     "refinement_auc": failure_auroc_score,
 }
 # Those of groups, which need metadata, are tested in test_group_scorers.py.
-NAMES = [
-    name for name in get_scorer_names() if not isinstance(get_scorer(name), GroupScorer)
-]
+NAMES = [name for name in get_scorer_names() if not get_scorer(name).needs_groups]
 all_scorers = pytest.mark.parametrize("name", NAMES)
 
 

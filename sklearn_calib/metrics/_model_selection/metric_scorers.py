@@ -11,7 +11,7 @@ from sklearn.metrics import (
     get_scorer_names as get_sklearn_scorer_names,
 )
 
-from sklearn_calib._sklearn.scorer_objects import GroupScorer, LabelledScorer
+from sklearn_calib._sklearn.scorer_objects import LabelledScorer
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import did_you_mean, validate_params
 from sklearn_calib._validation.types import Metric
@@ -206,11 +206,6 @@ def _worst_group_error(
 _worst_group_error.__name__ = "worst_group"
 
 
-def _negative_of_groups(metric: Metric, **options: Any) -> GroupScorer:
-    """Return the scorer of a metric with groups for which lower is better."""
-    return GroupScorer(metric, -1, options, response_method="predict_proba")
-
-
 # Options of scikit-learn's future calibration_error, which evaluates the positive
 # class. This is the default of `mode` for binary problems.
 _COMING = {"n_bins": "cube_root", "strategy": "quantile"}
@@ -260,7 +255,7 @@ _SCORERS = {
         expected_calibration_error, norm="max", **_COMING
     ),
     "neg_mce": _negative(maximum_calibration_error, mode="top_label"),
-    "neg_multicalibration_error": _negative_of_groups(multicalibration_error),
+    "neg_multicalibration_error": _negative(multicalibration_error),
     # The default, log loss with temperature scaling, may be negative.
     "neg_proper_calibration": _negative(
         proper_calibration_error, loss="brier", recalibration="isotonic"
@@ -282,7 +277,7 @@ _SCORERS = {
     "neg_variational_calibration": _negative(
         variational_calibration_error, mode="canonical"
     ),
-    "neg_worst_group_debiased_ece": _negative_of_groups(
+    "neg_worst_group_debiased_ece": _negative(
         _worst_group_error, mode="top_label", reduce_bias=True
     ),
     # The name of "failure_auroc" in the literature on refinement.
