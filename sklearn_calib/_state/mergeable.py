@@ -19,7 +19,7 @@ class Accumulator(StateMixin, BaseEstimator):
     """Base class of objects that are empty at first, and then updated with chunks."""
 
     labels: Any
-    _settings_seen: Options
+    _settings_seen: Options | None = None  # those of the first update
 
     def merge(self, other: Any) -> Self:
         """Add the sums of another accumulator with the same parameters.
@@ -74,9 +74,9 @@ class Accumulator(StateMixin, BaseEstimator):
     def _merge(self, other: Self) -> None:
         """Add the sums of another accumulator, which is not empty."""
 
-    @abstractmethod
     def _has_seen(self) -> bool:
         """Whether samples have been added."""
+        return self._settings_seen is not None
 
     def _check_has_seen(self) -> None:
         """Raise an error if no samples have been added or parameters have changed."""

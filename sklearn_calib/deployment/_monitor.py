@@ -424,9 +424,6 @@ class CalibrationMonitor(Accumulator):
         n_classes = len(self.labels)
         return _alternatives(self.mode, n_classes, self.n_bins, self.tolerance)
 
-    def _has_seen(self) -> bool:
-        return hasattr(self, "blocks_")
-
     def _append(self, new: Sums) -> Self:
         """Bet on a batch, and add its sums to the history."""
         alternatives = self._alternatives()

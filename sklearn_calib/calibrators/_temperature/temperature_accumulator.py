@@ -214,9 +214,6 @@ class TemperatureAccumulator(Accumulator):
         warn_of_bound(temperature, optimum)
         return temperature
 
-    def _has_seen(self) -> bool:
-        return hasattr(self, "sums_")
-
     def _get_state(self) -> dict[str, Any]:
         own = vars(self)
         n_features = own.get("n_features_in_", len(self.labels))

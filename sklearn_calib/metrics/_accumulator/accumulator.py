@@ -593,9 +593,6 @@ class CalibrationAccumulator(Accumulator):
             self.groups_[name] = type(self)(**self.get_params())
         self.groups_[name]._add(new)
 
-    def _has_seen(self) -> bool:
-        return hasattr(self, "cells_")
-
     def _settings(self) -> Options:
         return {**super()._settings(), "mode": self._modes()}
 
