@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 from scipy.optimize import approx_fprime, minimize
+from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._numerics.posteriors import focal_posterior
 from sklearn_calib._numerics.sample_blocks import array_blocks
-from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._solvers.temperature_fit import fit_temperature
 from sklearn_calib.calibrators._temperature.focal_temperature import (
     _moments,
@@ -21,14 +21,14 @@ from sklearn_calib.calibrators._temperature.focal_temperature import (
 def make_underconfident(n_samples, n_classes=4):
     """Return logits of the minimisers of the focal loss with gamma 2, and labels."""
     rng = np.random.default_rng(0)
-    said = softmax(1.2 * rng.normal(size=(n_samples, n_classes)))
+    said = softmax(1.2 * rng.normal(size=(n_samples, n_classes)), axis=1)
     true = focal_posterior(said, 2.0)
     codes = (rng.uniform(size=(n_samples, 1)) > true.cumsum(axis=1)).sum(axis=1)
     return np.log(said), np.minimum(codes, n_classes - 1)
 
 
 def nll(logits, codes, temperature, gamma):
-    proba = focal_posterior(softmax(logits / temperature), gamma)
+    proba = focal_posterior(softmax(logits / temperature, axis=1), gamma)
     return -np.log(proba[np.arange(len(codes)), codes]).mean()
 
 
@@ -118,8 +118,8 @@ def test_bounds_of_temperature_scaling_are_kept(find_true_class):
         (bound, 0.0)
     )
     temperature, _ = fit_focal_temperature(array_blocks(logits, codes), gamma=3)
-    plain = softmax(logits / bound)
-    focal = focal_posterior(softmax(logits / temperature), 3)
+    plain = softmax(logits / bound, axis=1)
+    focal = focal_posterior(softmax(logits / temperature, axis=1), 3)
     assert np.abs(focal - plain).mean() < 0.005
 
 

@@ -9,9 +9,9 @@ from functools import cache
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 from sklearn.base import clone
 
-from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib.calibrators import (
     AutoCalibrator,
     BetaCalibration,
@@ -105,7 +105,7 @@ def overconfident(make_logits):
     @cache
     def make(n_classes=3, from_logits=False):
         logits, y = make_logits(100, n_classes)
-        X = 3 * logits if from_logits else softmax(3 * logits)
+        X = 3 * logits if from_logits else softmax(3 * logits, axis=1)
         X.flags.writeable = y.flags.writeable = False
         return X, y
 

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.optimize import minimize
+from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.datasets import load_iris, make_multilabel_classification
 from sklearn.exceptions import NotFittedError
@@ -17,7 +18,6 @@ from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_calib import CalibratedClassifier
 from sklearn_calib._numerics.sample_blocks import array_blocks
-from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._solvers.stacking import random_folds, stacking_weights
 from sklearn_calib.calibrators import (
     AutoCalibrator,
@@ -42,12 +42,12 @@ def test_stacking_weights_maximise_the_likelihood(counts):
     likelihood, weight = rng.uniform(size=(200, 3)) ** 2, rng.uniform(size=200)
 
     def loss(angles):
-        w = softmax(angles[None])[0]
+        w = softmax(angles[None], axis=1)[0]
         return -weight @ np.log(likelihood @ w) - counts @ np.log(w)
 
     best = minimize(loss, np.zeros(3), tol=1e-12, method="BFGS")
     found = stacking_weights(likelihood, np.array(counts), weight)
-    np.testing.assert_allclose(found, softmax(best.x[None])[0], atol=1e-4)
+    np.testing.assert_allclose(found, softmax(best.x[None], axis=1)[0], atol=1e-4)
 
 
 @pytest.mark.parametrize("weight", [1e-6, 1.0, 1e6])
@@ -78,7 +78,7 @@ def test_weights_from_predictions_of_public_methods(make_logits):
     auto = AutoCalibrator(PAIR, cv=3, from_logits=True).fit(2 * logits, y, weight)
     fold = random_folds(array_blocks(2 * logits, y), 3)
     held_out = np.empty((400, 3))
-    held_out[:, 0] = softmax(2 * logits)[np.arange(400), y]
+    held_out[:, 0] = softmax(2 * logits, axis=1)[np.arange(400), y]
     for j, given in enumerate(PAIR, 1):
         for k in range(3):
             fresh = clone(given).set_params(from_logits=True)
@@ -92,7 +92,7 @@ def test_weights_from_predictions_of_public_methods(make_logits):
     total = 3 / (3 + np.exp(-gain))
     np.testing.assert_allclose(auto.weights_, [1 - total, *(total * own)], rtol=1e-6)
     members = [each.predict_proba(2 * logits) for each in auto.calibrators_]
-    average = np.tensordot(auto.weights_, [softmax(2 * logits), *members], 1)
+    average = np.tensordot(auto.weights_, [softmax(2 * logits, axis=1), *members], 1)
     np.testing.assert_allclose(auto.predict_proba(2 * logits), average, rtol=1e-12)
 
 
@@ -113,7 +113,7 @@ def test_calibrated_probabilities_are_left_almost_alone(n_samples, n_classes, n_
         y = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
         auto = AutoCalibrator(from_logits=True)
         auto.fit(logits[:n_samples], y[:n_samples], labels=np.arange(n_classes))
-        truth = softmax(logits[n_samples:])
+        truth = softmax(logits[n_samples:], axis=1)
         before.append(-(truth * np.log(truth)).sum(axis=1).mean())
         proba = auto.predict_proba(logits[n_samples:])
         excess.append(-(truth * np.log(proba)).sum(axis=1).mean() - before[-1])
@@ -125,7 +125,7 @@ def test_it_calibrates_where_it_is_needed(make_logits):
     auto = AutoCalibrator(from_logits=True).fit(3 * logits[:1000], y[:1000])
     assert auto.weights_[0] < 1e-6
     loss = log_loss(y[1000:], auto.predict_proba(3 * logits[1000:]))
-    assert loss < log_loss(y[1000:], softmax(logits[1000:])) + 0.01
+    assert loss < log_loss(y[1000:], softmax(logits[1000:], axis=1)) + 0.01
 
 
 @pytest.mark.filterwarnings("ignore:y contains no samples:UserWarning")
@@ -159,7 +159,7 @@ def test_absent_class_is_said_once():
 
 def test_report_and_explanation(make_logits):
     logits, y = make_logits(300, 2)
-    X = pd.DataFrame(softmax(3 * logits), columns=["no", "yes"])
+    X = pd.DataFrame(softmax(3 * logits, axis=1), columns=["no", "yes"])
     auto = AutoCalibrator()
     assert not hasattr(auto, "report_")
     with pytest.raises(NotFittedError):

@@ -3,16 +3,18 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import softmax
 from sklearn.exceptions import NotFittedError
 
-from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib.calibrators import PerLabelCalibrator, TemperatureScaling
 
 # With few samples, calibrators warn of a bound or of the end of a grid.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 EXCUSED = {}
 
-WIDER = pd.DataFrame(softmax(np.eye(5)[np.arange(40) % 5]), columns=list("abcde"))
+WIDER = pd.DataFrame(
+    softmax(np.eye(5)[np.arange(40) % 5], axis=1), columns=list("abcde")
+)
 LABELS = np.array(list("ABCDE"))[np.arange(40) % 5]
 FAILURES = {
     "weights": ((WIDER, LABELS, -np.ones(40)), {}),
@@ -50,7 +52,7 @@ def fail(calibrator, monkeypatch, how):
 
 def test_a_failed_fit_changes_nothing(calibrator, make_logits, fresh, monkeypatch):
     logits, y = make_logits(n_samples=60)
-    X = softmax(logits)
+    X = softmax(logits, axis=1)
     ways = [*FAILURES, "interruption", "memory"]
     calibrator = fresh(calibrator)
     for how in ways:
@@ -69,7 +71,7 @@ def test_a_failed_fit_changes_nothing(calibrator, make_logits, fresh, monkeypatc
 
 def test_bad_parameters_leave_what_was_learned(calibrator, make_logits, fresh):
     logits, y = make_logits(n_samples=60)
-    X = softmax(logits)
+    X = softmax(logits, axis=1)
     calibrator = fresh(calibrator).fit(X, y)
     proba = calibrator.predict_proba(X)
     calibrator.set_params(from_logits="yes")
@@ -80,7 +82,7 @@ def test_bad_parameters_leave_what_was_learned(calibrator, make_logits, fresh):
 
 
 def test_per_label(make_logits):
-    X = softmax(make_logits(n_samples=50)[0])
+    X = softmax(make_logits(n_samples=50)[0], axis=1)
     y = (X > 0.3).astype(int)
     calibrator = PerLabelCalibrator(TemperatureScaling())
     with pytest.raises(ValueError, match="y must"):

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.dummy import DummyClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.naive_bayes import GaussianNB
 
 from sklearn_calib import CalibratedClassifier, TemperatureScaling
-from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib.calibrators import (
     Calibrator,
     FocalPosterior,
@@ -58,7 +58,7 @@ def warnings_of_few(fit, *args, **params):
 @pytest.mark.parametrize("from_logits", [False, True])
 def test_errors_are_counted(calibrator, from_logits, with_errors, fresh, monkeypatch):
     logits, y = with_errors(37, 3, 80)
-    X = logits if from_logits else softmax(logits)
+    X = logits if from_logits else softmax(logits, axis=1)
     fitted = fresh(calibrator, from_logits=from_logits).fit(X, y)
     assert fitted.n_errors_ == 37
     monkeypatch.setattr(type(calibrator), "_fit_input", lambda *_: None)
@@ -90,7 +90,7 @@ def test_warns_below_the_errors_needed_and_not_from_them_on(
 
 
 def _proba(data):
-    return softmax(data[0]), data[1]
+    return softmax(data[0], axis=1), data[1]
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ The memory is what numpy allocates at the same time, as a multiple of the predic
 import numpy as np
 import pytest
 from scipy.optimize import isotonic_regression
+from scipy.special import softmax
 
 from sklearn_calib._numerics import sample_blocks as blocks
-from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._solvers import temperature_fit as optimize
 from sklearn_calib.calibrators import (
     JointIsotonicCalibration,
@@ -93,7 +93,7 @@ def test_joint_isotonic_regression_of_all_pairs(n_classes, is_weighted):
     weight = rng.integers(0, 3, 1600) * rng.random(1600) if is_weighted else None
     fitted = JointIsotonicCalibration(from_logits=True).fit(logits, y, weight)
     mass = np.ones(1600) if weight is None else weight
-    pairs = softmax(logits)[mass > 0].ravel()
+    pairs = softmax(logits, axis=1)[mass > 0].ravel()
     target = (y[:, None] == np.arange(n_classes))[mass > 0].ravel()
     mass = mass[mass > 0].repeat(n_classes)
     value, group = np.unique(pairs, return_inverse=True)

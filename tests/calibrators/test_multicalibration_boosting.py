@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
-from scipy.special import expit
+from scipy.special import expit, log_softmax, softmax
 from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
@@ -13,7 +13,6 @@ from sklearn.pipeline import make_pipeline
 
 import sklearn_calib
 from sklearn_calib import CalibratedClassifier
-from sklearn_calib._numerics.softmax import log_softmax, softmax
 from sklearn_calib.calibrators import (
     MulticalibrationBoosting,
     PlattScaling,
@@ -63,9 +62,9 @@ def penalised_loss(calibrator, logits, codes, groups, lambd):
 
     def loss(effects):
         corrected = z + np.tensordot(effects, features, 1)
-        proba = softmax(corrected)
+        proba = softmax(corrected, axis=1)
         residual = np.eye(n_classes)[codes] - proba
-        value = -log_softmax(corrected)[np.arange(len(codes)), codes].sum()
+        value = -log_softmax(corrected, axis=1)[np.arange(len(codes)), codes].sum()
         gradient = -(features * residual).sum(axis=(1, 2)) + lambd * effects
         return value + lambd * (effects**2).sum() / 2, gradient
 
@@ -82,10 +81,10 @@ def test_result_minimises_the_penalised_log_loss(n_classes, monkeypatch):
     assert fitted.n_iter_ < 500
     loss, features, z = penalised_loss(fitted, logits, codes, groups, 2.0)
     best = minimize(loss, np.zeros(len(features)), jac=True, method="L-BFGS-B")
-    expected = softmax(z + np.tensordot(best.x, features, 1))
+    expected = softmax(z + np.tensordot(best.x, features, 1), axis=1)
     proba = fitted.predict_proba(logits, groups=groups)
     assert_allclose(proba, expected, atol=1e-3)
-    assert abs(expected - softmax(z)).max() > 0.2
+    assert abs(expected - softmax(z, axis=1)).max() > 0.2
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -121,7 +120,7 @@ def test_a_sample_gets_the_corrections_of_all_of_its_groups():
     shift = fitted.shift_[first, 0] + fitted.shift_[second, 0]
     scale = 1 + fitted.scale_[first] + fitted.scale_[second]
     found = fitted.predict_proba(logits[:1], groups=[["b", "c"]])
-    assert_allclose(found, softmax(scale * z + shift), rtol=1e-12)
+    assert_allclose(found, softmax(scale * z + shift, axis=1), rtol=1e-12)
     assert (fitted.variance_[:, 0] > 0).all()
 
 
@@ -250,7 +249,7 @@ def test_strings_frames_and_categories():
 
 def test_float32_probabilities():
     logits, y, groups = draw()
-    proba = softmax(logits)
+    proba = softmax(logits, axis=1)
     fitted = boosting(from_logits=False).fit(proba, y, groups=groups)
     expected = fitted.predict_proba(proba, groups=groups)
     small = boosting(from_logits=False).fit(proba.astype(np.float32), y, groups=groups)

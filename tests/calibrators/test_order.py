@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
-from sklearn_calib._numerics.softmax import lift_zeros, softmax
+from sklearn_calib._numerics.softmax import lift_zeros
 from sklearn_calib.calibrators import get_calibrator, get_calibrator_names
 
 KEEP_ORDER = [
@@ -43,7 +44,7 @@ FITS = {
     "nothing but zeros and ones": lambda proba: np.eye(proba.shape[1])[
         proba.argmax(axis=1)
     ],
-    "zeros of underflow": lambda proba: softmax(300 * np.log(proba)),
+    "zeros of underflow": lambda proba: softmax(300 * np.log(proba), axis=1),
 }
 all_that_keep_it = pytest.mark.parametrize("keeps_order", KEEP_ORDER)
 all_fits = pytest.mark.parametrize("see", FITS.values(), ids=list(FITS))
@@ -55,7 +56,7 @@ dtypes = pytest.mark.parametrize(
 def fitted_to(calibrator, see, make_logits, dtype, n_classes):
     """Return a calibrator that was fitted to overconfident predictions."""
     logits, y = make_logits({2: 400, 1000: 20}.get(n_classes, 100), n_classes)
-    X = see(softmax(2 * logits)).astype(dtype)
+    X = see(softmax(2 * logits, axis=1)).astype(dtype)
     return calibrator.fit(X, y, labels=np.arange(n_classes))
 
 
@@ -134,7 +135,8 @@ def test_what_every_map_is_given_is_in_order(
 def test_a_one_hot_row_of_many_classes(make_logits):
     """The 999 replaced zeros of a row must not exceed its one in total."""
     logits, y = make_logits(300, 1000)
-    fitted = get_calibrator("temperature")().fit(softmax(logits), y, labels=range(1000))
+    proba = softmax(logits, axis=1)
+    fitted = get_calibrator("temperature")().fit(proba, y, labels=range(1000))
     rows = np.full((2, 1000), 1e-6 / 999)
     rows[0] = 0
     rows[:, 0] = 1, 1 - 1e-6

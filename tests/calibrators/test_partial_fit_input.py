@@ -6,10 +6,10 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib.calibrators import (
     BetaCalibration,
     PlattScaling,
@@ -54,20 +54,20 @@ def distance(one, other, X):
 def test_order_of_the_columns_and_labels_of_any_type():
     X, y = draw(1500)
     order = [2, 0, 1]
-    one = update(PlattScaling(), softmax(X), LABELS[y], 300, classes=LABELS[:3])
+    one = update(PlattScaling(), softmax(X, axis=1), LABELS[y], 300, classes=LABELS[:3])
     other = PlattScaling()
     for rows in np.array_split(np.arange(1500), 5):
-        frame = pd.DataFrame(softmax(X[rows][:, order]), columns=LABELS[order])
+        frame = pd.DataFrame(softmax(X[rows][:, order], axis=1), columns=LABELS[order])
         other.partial_fit(frame, pd.Series(LABELS[y[rows]]), classes=LABELS[order])
     assert list(other.feature_names_in_) == list(LABELS[order])
-    frame = pd.DataFrame(softmax(X[:, order]), columns=LABELS[order])
-    expected = one.predict_proba(softmax(X))[:, order]
+    frame = pd.DataFrame(softmax(X[:, order], axis=1), columns=LABELS[order])
+    expected = one.predict_proba(softmax(X, axis=1))[:, order]
     np.testing.assert_allclose(other.predict_proba(frame), expected, atol=1e-9)
 
 
 def test_one_column_is_the_positive_class():
     X, y = draw(1500, 2)
-    proba = softmax(X)
+    proba = softmax(X, axis=1)
     two = update(BetaCalibration(), proba, y, 250)
     one = update(BetaCalibration(), proba[:, 1], y, 250, classes=[0, 1])
     np.testing.assert_allclose(one.predict_proba(proba[:, 1]), two.predict_proba(proba))
@@ -76,11 +76,11 @@ def test_one_column_is_the_positive_class():
 @every_calibrator
 def test_a_tiny_half_life_keeps_only_the_last_batch(calibrator):
     X, y = draw(300)
-    online = clone(calibrator).partial_fit(softmax(X), y, classes=range(3))
+    online = clone(calibrator).partial_fit(softmax(X, axis=1), y, classes=range(3))
     one, other = online, pickle.loads(pickle.dumps(online))
-    one.partial_fit(softmax(X[:200]), y[:200], half_life=1e-310)
-    other.partial_fit(softmax(X[:200]), y[:200], half_life=1e-3)
-    assert distance(one, other, softmax(X)) == 0
+    one.partial_fit(softmax(X[:200], axis=1), y[:200], half_life=1e-310)
+    other.partial_fit(softmax(X[:200], axis=1), y[:200], half_life=1e-3)
+    assert distance(one, other, softmax(X, axis=1)) == 0
 
 
 @every_calibrator
@@ -103,22 +103,22 @@ def test_fit_starts_anew(calibrator):
 def test_copies_continue(calibrator, n_samples):
     """A pickle and a file keep what is needed, before and after the expansion."""
     X, y = draw(2000)
-    online = update(calibrator, softmax(X[:n_samples]), y[:n_samples], 150)
+    online = update(calibrator, softmax(X[:n_samples], axis=1), y[:n_samples], 150)
     copies = [
         pickle.loads(pickle.dumps(online)),
         from_dict(json.loads(json.dumps(to_dict(online), allow_nan=False))),
     ]
     with pytest.raises(NotFittedError):
-        clone(online).predict_proba(softmax(X))
+        clone(online).predict_proba(softmax(X, axis=1))
     for each in (online, *copies):
-        each.partial_fit(softmax(X[n_samples:]), y[n_samples:], half_life=900)
-        assert distance(each, online, softmax(X)) == 0
+        each.partial_fit(softmax(X[n_samples:], axis=1), y[n_samples:], half_life=900)
+        assert distance(each, online, softmax(X, axis=1)) == 0
 
 
 def test_memory_does_not_depend_on_the_number_of_samples():
     X, y = draw(4000)
     sizes = [
-        len(pickle.dumps(update(PlattScaling(), softmax(X[:n]), y[:n], 500)))
+        len(pickle.dumps(update(PlattScaling(), softmax(X[:n], axis=1), y[:n], 500)))
         for n in (1500, 4000)
     ]
     assert sizes[0] == sizes[1]
@@ -134,10 +134,10 @@ def test_no_errors_are_needed_for_a_batch_of_zero_weights():
 
 def _online():
     X, y = draw(1100)
-    return TemperatureScaling().partial_fit(softmax(X), y, classes=range(3))
+    return TemperatureScaling().partial_fit(softmax(X, axis=1), y, classes=range(3))
 
 
-PROBA, CODES = softmax(draw(6)[0]), np.array([0, 1, 2, 0, 1, 2])
+PROBA, CODES = softmax(draw(6)[0], axis=1), np.array([0, 1, 2, 0, 1, 2])
 BAD = {
     "no classes": (
         lambda: PlattScaling().partial_fit(PROBA, CODES),
@@ -229,7 +229,7 @@ BAD = {
 
 def _many():
     X, y = draw(1100)
-    return softmax(X), y
+    return softmax(X, axis=1), y
 
 
 @pytest.mark.parametrize("case", BAD)

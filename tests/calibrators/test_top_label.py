@@ -5,7 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier
@@ -14,7 +14,6 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 
 from sklearn_calib import CalibratedClassifier
-from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib.calibrators import (
     BetaCalibration,
     Calibrator,
@@ -98,7 +97,7 @@ def test_frequencies_by_hand():
 def test_isotonic_regression_of_scikit_learn(make_logits):
     """Le Coz, Herbin and Adjed fit it to the confidence."""
     logits, y = make_logits(500, 20)
-    X = softmax(2 * logits)
+    X = softmax(2 * logits, axis=1)
     fitted = TopLabelCalibrator(IsotonicCalibration()).fit(X, y)
     correct = X.argmax(axis=1) == y
     peer = IsotonicRegression(out_of_bounds="clip").fit(X.max(axis=1), correct)
@@ -141,7 +140,7 @@ def test_each_predicted_class_has_its_own_map(make_logits):
 def test_laws_of_maps_of_predicted_classes(calibrator_, make_logits):
     """Order of samples and classes, weights, batches, files, and few rows."""
     logits, y = make_logits(600, 3)
-    X = softmax(2 * logits)
+    X = softmax(2 * logits, axis=1)
     model = TopLabelCalibrator(calibrator_, per_class=True, min_errors=1)
     proba = model.fit(X, y).predict_proba(X)
     assert None not in model.class_calibrators_
@@ -172,7 +171,7 @@ def test_torch_modules_of_maps_of_predicted_classes(
 ):
     torch = pytest.importorskip("torch")
     logits, y = make_logits(400, 3)
-    X = 2 * logits if from_logits else softmax(2 * logits)
+    X = 2 * logits if from_logits else softmax(2 * logits, axis=1)
     # The first class has the shared map.
     y = np.where(logits.argmax(axis=1) == 0, 0, y)
     model = TopLabelCalibrator(
@@ -214,7 +213,7 @@ def test_small_and_large_logits(size):
     y = np.where(rng.random(300) < 0.9, logits.argmax(axis=1), logits.argmin(axis=1))
     model = TopLabelCalibrator(FocalPosterior(gamma=0), from_logits=True)
     proba = model.fit(logits, y).predict_proba(logits)
-    np.testing.assert_allclose(proba, softmax(logits), rtol=1e-6, atol=1e-300)
+    np.testing.assert_allclose(proba, softmax(logits, axis=1), rtol=1e-6, atol=1e-300)
     model.set_params(calibrator=IsotonicCalibration())
     proba = model.fit(logits, y).predict_proba(logits)
     assert (proba > 0).all()
@@ -226,7 +225,8 @@ def test_the_warning_of_few_errors_is_that_of_the_calibrator():
         needed = TopLabelCalibrator(calibrator)._errors_needed
         assert needed == (calibrator._errors_needed[0], 0)
     assert TopLabelCalibrator()._errors_needed == (10, 0)
-    X, y = softmax(np.random.default_rng(0).normal(size=(80, 3))), np.arange(80) % 3
+    X = softmax(np.random.default_rng(0).normal(size=(80, 3)), axis=1)
+    y = np.arange(80) % 3
     y[:75] = X.argmax(axis=1)[:75]
     model = TopLabelCalibrator(IsotonicCalibration())
     with pytest.warns(UserWarning, match=r"TopLabelCalibrator needs about 100 miscl"):
@@ -300,14 +300,14 @@ class Identity(Calibrator):
         pass
 
     def _calibrate(self, logits):
-        return softmax(logits)
+        return softmax(logits, axis=1)
 
 
 def test_a_calibrator_of_another_package(make_logits):
     logits, y = make_logits(100, 3)
     model = TopLabelCalibrator(Identity(), per_class=True, from_logits=True)
     proba = model.fit(logits, y).predict_proba(logits)
-    np.testing.assert_allclose(proba, softmax(logits), rtol=1e-8)
+    np.testing.assert_allclose(proba, softmax(logits, axis=1), rtol=1e-8)
     with pytest.raises(
         TypeError, match=r"must have a map of sklearn_calib, got.*Identity"
     ):
