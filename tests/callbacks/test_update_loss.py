@@ -11,8 +11,6 @@ from skorch.callbacks import Callback
 
 from sklearn_calib import NeuralClassifier
 from sklearn_calib.callbacks import UpdateLoss
-from sklearn_calib.estimators._neural.placement import draw_seed
-from sklearn_calib.estimators._neural.training import validation_split
 from sklearn_calib.losses import CrossEntropyLoss
 
 # 200 training samples and 100 validation samples: 4 batches per epoch.
@@ -49,7 +47,7 @@ class ForwardPasses(Callback):
         self.n_rows += len(outputs)
 
     def on_epoch_end(self, net, dataset_valid=None, **kwargs):
-        n_rows = self.n_rows
+        n_rows, self.valid_rows = self.n_rows, dataset_valid.indices
         self.proba.append(net.predict_proba(dataset_valid))
         self.n_rows = n_rows
 
@@ -109,9 +107,10 @@ def test_the_loss_gets_the_validation_set(weighted):
     weight = np.random.default_rng(0).uniform(0.5, 2, 300) if weighted else None
     passes = ForwardPasses()
     net = fit(sample_weight=weight, callbacks=[passes])
-    parts = [valid_rows(net) for _ in range(3)]
-    for (codes, proba, seen), part, expected in zip(
-        net.criterion_.seen, parts, passes.proba, strict=True
+    part = passes.valid_rows
+    assert len(part) == 100
+    for (codes, proba, seen), expected in zip(
+        net.criterion_.seen, passes.proba, strict=True
     ):
         np.testing.assert_array_equal(codes, y[part])
         np.testing.assert_allclose(proba, expected, rtol=1e-6)
@@ -119,12 +118,6 @@ def test_the_loss_gets_the_validation_set(weighted):
             np.testing.assert_array_equal(seen, weight[part])
         else:
             assert seen is None
-
-
-def valid_rows(net):
-    """Return the held-out rows, which depend on the seed."""
-    split = validation_split(1 / 3, y, draw_seed(net.random_state))
-    return split(torch.utils.data.TensorDataset(torch.arange(300)), y)[1].indices
 
 
 def test_an_update_an_epoch_needs_no_pass_of_its_own():

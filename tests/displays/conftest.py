@@ -5,7 +5,6 @@ from contextlib import contextmanager
 import pytest
 
 from sklearn_calib import displays
-from sklearn_calib.displays._reliability.reliability_panels import ReliabilityPanels
 
 
 @pytest.fixture(scope="session")
@@ -20,8 +19,12 @@ def _without_drawing():
         for name in displays.__all__:
             patch.setattr(getattr(displays, name), "plot", lambda self, *_, **__: self)
         panels = staticmethod(lambda _, headings: [None] * len(headings))
-        patch.setattr(ReliabilityPanels, "_panels", panels)
-        patch.setattr(ReliabilityPanels, "_finish", lambda self, _: self)
+        for cls in (
+            displays.ClasswiseReliabilityDisplay,
+            displays.GroupReliabilityDisplay,
+        ):
+            patch.setattr(cls, "_panels", panels)
+            patch.setattr(cls, "_finish", lambda self, _: self)
         yield
 
 

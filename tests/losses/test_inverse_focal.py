@@ -6,13 +6,14 @@ import torch
 from scipy.special import lambertw
 
 from sklearn_calib.losses import InverseFocalLoss, inverse_focal_loss
-from sklearn_calib.losses._focal.inverse_focal import GAMMA_MAX
 
 REFERENCE = "loss_inverse_focal"
 CLIP = (
     "the code clips p_t at 1e-9 in the weight, ours does not: with gamma 3 the two "
     "rows whose p_t is 4e-44 differ by 3e-9 of their loss, more than the tolerance"
 )
+# Up to this gamma, the loss decreases in p_t.
+GAMMA_MAX = 1 / lambertw(np.exp(-1)).real
 NOT_FOLLOWED = {"edge-gamma3.0-mean": CLIP, "edge-gamma3.0-sum": CLIP}
 
 
@@ -42,10 +43,6 @@ def test_recorded(recorded, assert_recorded):
     )
 
 
-def test_gamma_max_is_lambert():
-    assert pytest.approx(1 / lambertw(np.exp(-1)).real, rel=1e-15) == GAMMA_MAX
-
-
 def slopes(gamma):
     """Return the derivative in the margin over a fine grid of p_t."""
     proba = torch.linspace(0.001, 0.999, 9999, dtype=torch.float64)
@@ -66,10 +63,15 @@ def test_increasing_above_gamma_max():
     assert proba[slope > 0].mean() == pytest.approx(1 / GAMMA_MAX, abs=1e-3)
 
 
-@pytest.mark.parametrize("gamma", [0, 3.59, GAMMA_MAX])
+@pytest.mark.parametrize("gamma", [0, 3.59, GAMMA_MAX * (1 - 1e-15)])
 def test_no_warning_up_to_gamma_max(gamma):
     inverse_focal_loss(torch.ones(1, 2), torch.tensor([0]), gamma=gamma)
     InverseFocalLoss(gamma=gamma)
+
+
+def test_warning_just_above_gamma_max():
+    with pytest.warns(UserWarning, match=r"gamma must be at most 3\.591"):
+        InverseFocalLoss(gamma=GAMMA_MAX * (1 + 1e-15))
 
 
 def test_module_warns_only_in_its_constructor():

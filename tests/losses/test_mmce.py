@@ -9,7 +9,6 @@ from sklearn_calib.losses import (
     mmce_loss,
     weighted_mmce_loss,
 )
-from sklearn_calib.losses._penalties.mmce import _embedding_square
 
 REFERENCE = "loss_mmce"
 NOT_FOLLOWED = {}
@@ -61,25 +60,23 @@ def test_known_values(batch, square, root, weighted):
     assert penalty(weighted_mmce_loss) == pytest.approx(weighted, rel=1e-12)
 
 
-def random_errors(n_samples=40, *, seed=0):
-    """Return confidences, every third one tied to its neighbour, and errors."""
-    generator = torch.Generator().manual_seed(seed)
-    confidence = torch.rand(n_samples, generator=generator, dtype=torch.float64)
-    confidence[::3] = confidence[1::3].repeat(2)[: len(confidence[::3])]
-    error = torch.randn(n_samples, generator=generator, dtype=torch.float64)
-    return error.requires_grad_(), confidence.requires_grad_()
-
-
 def test_sorted_sum_equals_the_sum_over_pairs():
     """Value and gradients agree with the sum over all pairs, also for ties."""
-    error, confidence = random_errors()
-    value = _embedding_square(error, confidence)
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(40, 3, generator=generator, dtype=torch.float64)
+    logits[:12] = logits[12:24]
+    target = torch.randint(3, (40,), generator=generator)
+    logits.requires_grad_()
+    confidence, predicted = logits.softmax(1).max(1)
+    assert confidence.unique().numel() == 28
+    error = (predicted == target).double() - confidence
     kernel = torch.exp(-(confidence.unsqueeze(1) - confidence).abs() / 0.4)
-    expected = error @ kernel @ error
-    torch.testing.assert_close(value, expected)
+    expected = error @ kernel @ error / 40**2
+    # A large weight, so that the penalty is not lost to rounding in the sum.
+    value = mmce_loss(logits, target, lambd=1e3) - F.cross_entropy(logits, target)
+    torch.testing.assert_close(value, 1e3 * expected)
     torch.testing.assert_close(
-        torch.autograd.grad(value, [error, confidence]),
-        torch.autograd.grad(expected, [error, confidence]),
+        torch.autograd.grad(value, logits), torch.autograd.grad(1e3 * expected, logits)
     )
 
 

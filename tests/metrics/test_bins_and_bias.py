@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_calib._numerics.binning import cube_root_n_bins, sweep_n_bins
 from sklearn_calib.metrics import (
     classwise_calibration_error,
     ece_interval,
@@ -63,7 +62,15 @@ def test_recorded_sweep(reference):
     [(0.5, 1), (1, 1), (8, 2), (9, 3), (1000, 10), (10**6, 100)],
 )
 def test_cube_root(n_samples, n_bins):
-    assert cube_root_n_bins(n_samples) == n_bins
+    """The number of samples is the sum of the weights."""
+    _, found = expected_calibration_error(
+        [0, 1],
+        [0.2, 0.7],
+        n_bins="cube_root",
+        return_n_bins=True,
+        sample_weight=[n_samples / 2] * 2,
+    )
+    assert found == n_bins
 
 
 def test_cube_root_of_the_sum_of_weights():
@@ -94,9 +101,11 @@ def test_sweep_ends_where_accuracies_fall(strategy):
     """A wrong prediction at the highest confidence ends the sweep."""
     confidence = np.arange(1, 2001) / 2001
     correct = confidence > 0.3
-    assert sweep_n_bins(confidence, correct, strategy=strategy) == 1999
+    options = {"n_bins": "sweep", "strategy": strategy, "return_n_bins": True}
+    _, n_bins = expected_calibration_error(correct, confidence, **options)
+    assert n_bins == 1999
     correct[-1] = False
-    n_bins = sweep_n_bins(confidence, correct, strategy=strategy)
+    _, n_bins = expected_calibration_error(correct, confidence, **options)
     for count, rises in ((n_bins, True), (n_bins + 1, False)):
         cells = (
             np.ceil(confidence * 2001 * count / 2000 - 1e-9)
