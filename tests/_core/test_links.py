@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
+from scipy.special import logit
 
-from sklearn_calib._numerics.class_scores import log_odds_of_proba
+from sklearn_calib._numerics.class_scores import log_odds, log_odds_of_proba
 from sklearn_calib._numerics.posteriors import (
     focal_calibration_posterior,
     focal_posterior,
@@ -54,6 +55,14 @@ def test_extreme_logits(link, dtype):
     third = 1 / 3 if link is softmax else np.log(1 / 3)
     first = [1, 0, 0] if link is softmax else [0, -2e4, -1e4]
     np.testing.assert_allclose(values, [first, [third] * 3], rtol=1e-6)
+
+
+def test_log_odds_at_the_extremes():
+    logits = np.array([[800.0, 0, -800], [1e4, 1e4, 0], [0, 0, 0]])
+    expected = [[800, -800, -1600], [0, 0, -1e4 - np.log(2)], [-np.log(2)] * 3]
+    np.testing.assert_allclose(log_odds(logits), expected, atol=1e-12)
+    p = softmax(np.array([[0.3, -1.0, 2.0]]))
+    np.testing.assert_allclose(log_odds(np.log(p)), logit(p))
 
 
 def test_known_values():

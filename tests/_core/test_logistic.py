@@ -89,3 +89,20 @@ def test_smoothed_targets():
     """Weights of three positives and one negative, plus one pseudo-count each."""
     target = smoothed_targets(np.array([1.0, 1.0, 0.0]), np.array([1.0, 2.0, 1.0]))
     np.testing.assert_allclose(target, [4 / 5, 4 / 5, 1 / 3])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_logistic_regression_equals_a_general_optimiser(seed):
+    rng = np.random.default_rng(seed)
+    features = np.column_stack([rng.normal(size=(50, 2)), np.ones(50)])
+    y = (rng.uniform(size=50) < expit(features @ [1.0, -2, 0.5])).astype(float)
+    weight = rng.integers(0, 3, size=50)
+
+    def loss(coef):
+        margin = features @ coef
+        return weight @ (np.logaddexp(0, margin) - y * margin)
+
+    best = minimize(loss, np.zeros(3), method="BFGS", options={"gtol": 1e-9})
+    coef = fit_logistic(features, y, weight)
+    assert loss(coef) <= best.fun + 1e-9
+    np.testing.assert_allclose(coef, best.x, rtol=1e-4)

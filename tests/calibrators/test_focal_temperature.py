@@ -6,12 +6,12 @@ from scipy.optimize import brentq
 from scipy.special import softmax
 from sklearn.metrics import log_loss
 
-from sklearn_calib._numerics.posteriors import focal_posterior
 from sklearn_calib.calibrators import (
     FocalPosterior,
     FocalTemperatureScaling,
     TemperatureScaling,
 )
+from sklearn_calib.losses import FocalLoss
 from sklearn_calib.metrics import overconfidence, underconfidence
 
 
@@ -46,7 +46,7 @@ def make_problem(gamma, n_samples=40_000, n_classes=5):
     """Return a posterior, the minimiser of the focal loss for it, and labels."""
     rng = np.random.default_rng(0)
     said = softmax(1.5 * rng.normal(size=(n_samples, n_classes)), axis=1)
-    posterior = focal_posterior(said, gamma)
+    posterior = FocalLoss(gamma=gamma).posterior(said)
     drawn = rng.uniform(size=(n_samples, 1)) > posterior.cumsum(axis=1)
     return posterior, said, np.minimum(drawn.sum(axis=1), n_classes - 1)
 

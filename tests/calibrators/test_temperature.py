@@ -7,8 +7,8 @@ from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
 
-from sklearn_calib._numerics.binning import binned_calibration_error
 from sklearn_calib.calibrators import TemperatureScaling
+from sklearn_calib.metrics import expected_calibration_error
 
 
 def make_overconfident(n_samples=1000, n_classes=5, seed=0):
@@ -18,8 +18,9 @@ def make_overconfident(n_samples=1000, n_classes=5, seed=0):
     return 3 * logits, (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
 
 
-def top_label_ece(proba, y):
-    return binned_calibration_error(proba.max(axis=1), proba.argmax(axis=1) == y)
+def top_label_ece(proba, y, n_bins=15):
+    labels = range(proba.shape[1])
+    return expected_calibration_error(y, proba, n_bins=n_bins, labels=labels)
 
 
 @pytest.mark.parametrize("case", ["optimum-nll", "torrvision-grid-ece"])
@@ -85,10 +86,7 @@ def test_ece_is_at_the_first_minimum_of_the_grid(n_bins):
     errors = []
     for temperature in grid:
         proba = softmax(logits / temperature, axis=1)
-        correct = proba.argmax(axis=1) == y
-        errors.append(
-            binned_calibration_error(proba.max(axis=1), correct, n_bins=n_bins)
-        )
+        errors.append(top_label_ece(proba, y, n_bins))
     calibrator = TemperatureScaling(objective="ece", n_bins=n_bins, from_logits=True)
     assert calibrator.fit(logits, y).temperature_ == grid[errors.index(min(errors))]
 
