@@ -345,3 +345,17 @@ def dispatch(monkeypatch):
             yield
     except ImportError as missing:
         pytest.skip(f"scikit-learn cannot dispatch here: {missing}")
+
+
+@pytest.fixture
+def elsewhere(dispatch, monkeypatch):  # noqa: ARG001 - of another fixture
+    """Treat tensors on the CPU as tensors on another device."""
+    name = "sklearn_calib._validation.arrays.is_cpu_tensor"
+    monkeypatch.setattr(name, lambda _: False)
+
+
+@pytest.fixture
+def nothing_kept(monkeypatch):
+    """Compute features again in each pass, as for more samples."""
+    for module in ("_numerics.sample_blocks", "_solvers.temperature_fit"):
+        monkeypatch.setattr(f"sklearn_calib.{module}.KEPT_SIZE", 0)

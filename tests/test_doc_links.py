@@ -1,7 +1,9 @@
 """Estimators link to their pages on the site."""
 
 import inspect
+import tomllib
 from importlib import import_module
+from pathlib import Path
 from pkgutil import iter_modules
 
 import pytest
@@ -9,9 +11,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 import sklearn_calib
 from sklearn_calib import CalibratedClassifier, NeuralClassifier, TemperatureScaling
-from sklearn_calib._sklearn.doc_links import SITE
 from sklearn_calib.calibrators import Calibrator, PerLabelCalibrator
 
+PROJECT = (Path(__file__).parent.parent / "pyproject.toml").read_text("utf-8")
+SITE = tomllib.loads(PROJECT)["project"]["urls"]["Documentation"]
 TOPICS = [name for _, name, _ in iter_modules(sklearn_calib.__path__) if name[0] != "_"]
 
 

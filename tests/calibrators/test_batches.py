@@ -8,8 +8,6 @@ import pytest
 from scipy.special import softmax
 from sklearn.base import clone
 
-from sklearn_calib._numerics import sample_blocks as blocks
-from sklearn_calib._solvers import temperature_fit as optimize
 from sklearn_calib._validation import arrays as validation
 from sklearn_calib.calibrators import (
     BBQ,
@@ -82,11 +80,10 @@ ignore_warnings = pytest.mark.filterwarnings("ignore")
 
 
 @pytest.fixture(params=[True, False], ids=["kept", "recomputed"])
-def keeping(request, monkeypatch):
+def keeping(request):
     """Keep features of small data, or compute them again in each pass."""
     if not request.param:
-        for module in (blocks, optimize):
-            monkeypatch.setattr(module, "KEPT_SIZE", 0)
+        request.getfixturevalue("nothing_kept")
 
 
 def make_data(n_classes, from_logits=True):
@@ -196,8 +193,8 @@ MOVING = iter([[(X, Y)], [(X, np.roll(Y, 1) * 0)]])
         (lambda: next(MOVING), ValueError, "must return the same chunks"),
     ],
 )
-def test_bad_batches(batches, error, message, monkeypatch):
-    monkeypatch.setattr(blocks, "KEPT_SIZE", 0)
+@pytest.mark.usefixtures("nothing_kept")
+def test_bad_batches(batches, error, message):
     calibrator = TemperatureScaling(from_logits=True)
     with pytest.raises(error, match=message):
         calibrator.fit(batches=batches, labels=[0, 1, 2])
@@ -270,11 +267,11 @@ def draw_many(n_classes, from_logits):
     ids=repr,
 )
 @pytest.mark.parametrize("from_logits", [True, False])
+@pytest.mark.usefixtures("nothing_kept")
 def test_fit_allocates_less_than_half_of_the_data(
     calibrator, n_classes, from_logits, fresh, monkeypatch, peak_memory
 ):
     """The blocks are small, as the data: numpy reports its memory to tracemalloc."""
-    monkeypatch.setattr(blocks, "KEPT_SIZE", 0)
     monkeypatch.setattr(validation, "BLOCK_SIZE", 8192)
     monkeypatch.setattr(type(calibrator), "_least_rows", 64)
     X, y = draw_many(n_classes, from_logits)

@@ -10,7 +10,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from sklearn_calib import CalibratedClassifier, TemperatureScaling
-from sklearn_calib._validation import arrays as validation
 from sklearn_calib.calibrators import PerGroupCalibrator, PlattScaling, VennAbers
 
 EXCUSED: dict[str, dict[str, str]] = {}
@@ -44,10 +43,10 @@ def test_one_column_is_the_difference_of_two(calibrator, fresh):
         torch.testing.assert_close(module(column), expected, rtol=0, atol=0)
 
 
-def test_one_column_of_other_arrays(monkeypatch, dispatch):  # noqa: ARG001 - a setting
+@pytest.mark.usefixtures("elsewhere")
+def test_one_column_of_other_arrays():
     odds, y = make_data()
     fitted = TemperatureScaling(from_logits=True).fit(two_columns(odds), y)
-    monkeypatch.setattr(validation, "is_cpu_tensor", lambda _: False)
     found = fitted.predict_proba(torch.from_numpy(odds))
     np.testing.assert_allclose(found.numpy(), fitted.predict_proba(odds), rtol=1e-12)
 

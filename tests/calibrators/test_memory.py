@@ -9,8 +9,6 @@ import pytest
 from scipy.optimize import isotonic_regression
 from scipy.special import softmax
 
-from sklearn_calib._numerics import sample_blocks as blocks
-from sklearn_calib._solvers import temperature_fit as optimize
 from sklearn_calib.calibrators import (
     JointIsotonicCalibration,
     VennAbers,
@@ -49,9 +47,8 @@ def problem():
 
 
 @pytest.mark.parametrize("name", FIT)
-def test_fit_does_not_copy_the_predictions(name, problem, monkeypatch, peak_memory):
-    monkeypatch.setattr(blocks, "KEPT_SIZE", 0)  # as for more samples
-    monkeypatch.setattr(optimize, "KEPT_SIZE", 0)
+@pytest.mark.usefixtures("nothing_kept")
+def test_fit_does_not_copy_the_predictions(name, problem, peak_memory):
     logits, y = problem
     calibrator = get_calibrator(name)(from_logits=True)
     assert peak_memory(lambda: calibrator.fit(logits, y)) < FIT[name] * logits.nbytes

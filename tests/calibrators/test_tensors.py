@@ -10,7 +10,6 @@ import torch
 from scipy.special import softmax
 from torch.nn import Linear, Sequential
 
-from sklearn_calib._validation import arrays as validation
 from sklearn_calib.calibrators import (
     HistogramBinning,
     MatrixScaling,
@@ -22,12 +21,6 @@ from sklearn_calib.calibrators import (
 
 EXCUSED: dict[str, dict[str, str]] = {}
 FEW = [TemperatureScaling(), VectorScaling(), MatrixScaling(), HistogramBinning()]
-
-
-@pytest.fixture
-def elsewhere(dispatch, monkeypatch):  # noqa: ARG001 - of another fixture
-    """Treat tensors on the CPU as tensors on another device."""
-    monkeypatch.setattr(validation, "is_cpu_tensor", lambda _: False)
 
 
 def make_data(n_classes=3, from_logits=True):

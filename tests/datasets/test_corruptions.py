@@ -1,15 +1,25 @@
 """Image corruptions, compared with their definitions."""
 
 import colorsys
+import re
 
 import numpy as np
 import pytest
 
 from sklearn_calib.datasets import corrupt_images
-from sklearn_calib.datasets._corruptions import CORRUPTIONS
 
 RNG = np.random.default_rng(0)
 COLOUR = RNG.uniform(size=(6, 3, 32, 32))
+CORRUPTIONS = [
+    "brightness",
+    "contrast",
+    "defocus_blur",
+    "gaussian_blur",
+    "gaussian_noise",
+    "impulse_noise",
+    "shot_noise",
+    "speckle_noise",
+]
 all_names = pytest.mark.parametrize("name", CORRUPTIONS)
 
 
@@ -142,7 +152,8 @@ def test_bad_images(X, error, message):
 
 
 def test_bad_options():
-    with pytest.raises(ValueError, match=r"got 'gausian_noise'.*mean 'gaussian_noise'"):
+    message = re.escape(f"name must be one of {CORRUPTIONS}, got 'gausian_noise'")
+    with pytest.raises(ValueError, match=f"{message}.*mean 'gaussian_noise'"):
         corrupt_images(COLOUR, "gausian_noise")
     for severity in (0, 6, 1.5):
         with pytest.raises(ValueError, match="'severity' parameter"):

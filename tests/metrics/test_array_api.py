@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch.overrides import TorchFunctionMode
 
-from sklearn_calib._validation import arrays as validation
 from sklearn_calib.metrics import (
     CalibrationAccumulator,
     classwise_calibration_error,
@@ -26,12 +25,6 @@ OPTIONS = [
     {"mode": "classwise", "norm": "max"},
     {"mode": "classwise", "strategy": "quantile"},
 ]
-
-
-@pytest.fixture
-def dispatch(dispatch, monkeypatch):  # noqa: ARG001 - of another fixture
-    """Enable array API dispatch of scikit-learn, with tensors as on another device."""
-    monkeypatch.setattr(validation, "is_cpu_tensor", lambda _: False)
 
 
 def torch_array(values):
@@ -70,7 +63,7 @@ class NoLargeCopies(TorchFunctionMode):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-@pytest.mark.usefixtures("dispatch")
+@pytest.mark.usefixtures("elsewhere")
 def test_equal_to_numpy(array, dtype, weighted, options):
     y_true, y_proba, weight = problem(dtype=dtype)
     options = options | ({"sample_weight": weight} if weighted else {})
@@ -84,7 +77,7 @@ def test_equal_to_numpy(array, dtype, weighted, options):
 
 
 @pytest.mark.parametrize("array", [torch_array, strict_array])
-@pytest.mark.usefixtures("dispatch")
+@pytest.mark.usefixtures("elsewhere")
 def test_negligible_weights_are_zero(array):
     y_true, y_proba, weight = problem()
     is_kept = y_proba.max(axis=1) > 0.5
@@ -103,7 +96,7 @@ def test_negligible_weights_are_zero(array):
 @pytest.mark.parametrize("array", [torch_array, strict_array])
 @pytest.mark.parametrize("factor", [7, 1e300, 1e-300])
 @pytest.mark.parametrize("strategy", ["uniform", "quantile"])
-@pytest.mark.usefixtures("dispatch")
+@pytest.mark.usefixtures("elsewhere")
 def test_scale_of_weights_does_not_matter(array, factor, strategy):
     y_true, y_proba, weight = problem()
     value = expected_calibration_error(
@@ -119,7 +112,7 @@ def test_scale_of_weights_does_not_matter(array, factor, strategy):
 
 
 @pytest.mark.parametrize("n_bins", [7, "cube_root"])
-@pytest.mark.usefixtures("dispatch")
+@pytest.mark.usefixtures("elsewhere")
 def test_number_of_bins_is_returned(n_bins):
     y_true, y_proba, _ = problem()
     options = {"n_bins": n_bins, "return_n_bins": True}
@@ -130,7 +123,7 @@ def test_number_of_bins_is_returned(n_bins):
     assert value == (pytest.approx(expected[0], rel=1e-10), expected[1])
 
 
-@pytest.mark.usefixtures("dispatch")
+@pytest.mark.usefixtures("elsewhere")
 def test_most_bins():
     """Each bin takes a pass over the data."""
     y_true, y_proba, _ = problem()
@@ -143,7 +136,7 @@ def test_most_bins():
 @pytest.mark.parametrize("array", [torch_array, strict_array])
 @pytest.mark.parametrize("mode", [None, "positive", "top_label", "classwise"])
 @pytest.mark.parametrize("columns", [1, [1], [0, 1]], ids=str)
-@pytest.mark.usefixtures("dispatch")
+@pytest.mark.usefixtures("elsewhere")
 def test_binary(array, mode, columns):
     y_true, y_proba, _ = problem(n_classes=2)
     y_proba = y_proba[:, columns]
@@ -152,7 +145,7 @@ def test_binary(array, mode, columns):
     assert value == pytest.approx(expected, rel=1e-10)
 
 
-@pytest.mark.usefixtures("dispatch")
+@pytest.mark.usefixtures("elsewhere")
 def test_other_errors():
     y_true, y_proba, _ = problem()
     tensors = torch_array(y_true), torch_array(y_proba)
@@ -166,7 +159,7 @@ def test_other_errors():
         assert value == pytest.approx(error(y_true, y_proba), rel=1e-10)
 
 
-@pytest.mark.usefixtures("dispatch")
+@pytest.mark.usefixtures("elsewhere")
 def test_labels_may_be_numpy_or_in_another_order():
     y_true, y_proba, _ = problem()
     labels = [4, 3, 6, 5]
@@ -183,7 +176,7 @@ def test_labels_may_be_numpy_or_in_another_order():
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("strategy", ["uniform", "quantile"])
-@pytest.mark.usefixtures("dispatch")
+@pytest.mark.usefixtures("elsewhere")
 def test_gradients_are_detached(strategy):
     y_true, y_proba, weight = problem()
     tensors = [torch_array(each).requires_grad_() for each in (y_proba, weight)]
@@ -197,7 +190,7 @@ def test_gradients_are_detached(strategy):
 
 
 @pytest.mark.parametrize("other", [np.asarray, list, pd.Series], ids=str)
-@pytest.mark.usefixtures("dispatch")
+@pytest.mark.usefixtures("elsewhere")
 def test_labels_and_weights_may_be_of_other_types(other):
     y_true, y_proba, weight = problem()
     y_true.flags.writeable = weight.flags.writeable = False
@@ -209,7 +202,7 @@ def test_labels_and_weights_may_be_of_other_types(other):
 
 
 @pytest.mark.parametrize("array", [torch_array, strict_array])
-@pytest.mark.usefixtures("dispatch")
+@pytest.mark.usefixtures("elsewhere")
 def test_labels_in_one_column_and_those_of_columns(array):
     y_true, y_proba, _ = problem()
     value = expected_calibration_error(
@@ -219,7 +212,7 @@ def test_labels_in_one_column_and_those_of_columns(array):
     assert value == pytest.approx(expected, rel=1e-10)
 
 
-@pytest.mark.usefixtures("dispatch")
+@pytest.mark.usefixtures("elsewhere")
 def test_half_precision_is_that_of_numpy():
     """This includes values at the edges of bins."""
     y_true, y_proba = [0, 1, 1] * 16, (np.arange(48) % 16 / 15).astype(np.float16)
@@ -227,7 +220,7 @@ def test_half_precision_is_that_of_numpy():
     assert value == pytest.approx(expected_calibration_error(y_true, y_proba))
 
 
-@pytest.mark.usefixtures("dispatch")
+@pytest.mark.usefixtures("elsewhere")
 def test_options_for_numpy_only_raise_an_error():
     y_true, y_proba, _ = problem()
     with pytest.raises(TypeError, match=r"y_proba must be .*, got Tensor on cpu\."):
@@ -257,7 +250,7 @@ def test_without_dispatch_cpu_tensors_are_converted_to_numpy():
         (lambda y, p: (y, p[:, :0]), "y_proba must be probabilities of shape"),
     ],
 )
-@pytest.mark.usefixtures("dispatch")
+@pytest.mark.usefixtures("elsewhere")
 def test_bad_input_has_the_messages_of_numpy(change, message):
     y_true, y_proba, _ = problem()
     data = change(torch_array(y_true), torch_array(y_proba))
@@ -268,7 +261,7 @@ def test_bad_input_has_the_messages_of_numpy(change, message):
 @pytest.mark.parametrize("array", [torch_array, strict_array])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-@pytest.mark.usefixtures("dispatch")
+@pytest.mark.usefixtures("elsewhere")
 def test_values_outside_of_0_and_1_by_rounding(options, dtype, array):
     """Such values are clipped to [0, 1], as in numpy."""
     codes = np.arange(60) % 2
@@ -285,7 +278,7 @@ def test_values_outside_of_0_and_1_by_rounding(options, dtype, array):
             )
 
 
-@pytest.mark.usefixtures("dispatch")
+@pytest.mark.usefixtures("elsewhere")
 def test_inputs_that_are_not_numbers():
     y_true, y_proba, weight = map(torch_array, problem())
     with pytest.raises(ValueError, match=r"y_proba must .* Complex data not"):
@@ -297,7 +290,7 @@ def test_inputs_that_are_not_numbers():
 
 
 @pytest.mark.parametrize("name", ["float16", "bfloat16"])
-@pytest.mark.usefixtures("dispatch")
+@pytest.mark.usefixtures("elsewhere")
 def test_rows_of_low_precision_sum_to_one_as_far_as_they_can(name):
     y_true = torch.arange(60) % 3
     logits = torch.randn(60, 3, generator=torch.Generator().manual_seed(0))
@@ -310,7 +303,7 @@ def test_rows_of_low_precision_sum_to_one_as_far_as_they_can(name):
         expected_calibration_error(y_true, 0.95 * proba)
 
 
-@pytest.mark.usefixtures("dispatch")
+@pytest.mark.usefixtures("elsewhere")
 def test_bad_options():
     y_true, y_proba, weight = map(torch_array, problem())
     data = y_true, y_proba
@@ -329,7 +322,7 @@ def test_bad_options():
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("strategy", ["uniform", "quantile"])
 @pytest.mark.parametrize("mode", ["top_label", "classwise", ["top_label", "classwise"]])
-@pytest.mark.usefixtures("dispatch")
+@pytest.mark.usefixtures("elsewhere")
 def test_accumulators_of_arrays_on_other_devices(array, weighted, strategy, mode):
     if strategy == "quantile" and mode != "top_label":
         return
@@ -350,7 +343,7 @@ def test_accumulators_of_arrays_on_other_devices(array, weighted, strategy, mode
 
 
 @pytest.mark.parametrize("array", [torch_array, strict_array])
-@pytest.mark.usefixtures("dispatch")
+@pytest.mark.usefixtures("elsewhere")
 def test_binary_accumulators_on_other_devices(array):
     y_true, y_proba, weight = problem(n_classes=2)
     expected = CalibrationAccumulator(labels=[3, 4], mode="positive")
@@ -365,7 +358,7 @@ def test_binary_accumulators_on_other_devices(array):
     assert value == pytest.approx(metric, rel=1e-10)
 
 
-@pytest.mark.usefixtures("dispatch")
+@pytest.mark.usefixtures("elsewhere")
 def test_class_quantiles_are_not_accumulated_on_other_devices():
     accumulator = CalibrationAccumulator(
         labels=range(3, 7), mode="classwise", strategy="quantile"
@@ -380,7 +373,7 @@ def test_class_quantiles_are_not_accumulated_on_other_devices():
 @pytest.mark.parametrize(
     "metric", [expected_calibration_error, integrated_calibration_index]
 )
-@pytest.mark.usefixtures("dispatch")
+@pytest.mark.usefixtures("elsewhere")
 def test_positive_class(array, pos_label, columns, metric):
     y_true, y_proba, _ = (each[:200] for each in problem(n_classes=2))
     y_proba, options = y_proba[:, columns], {"pos_label": pos_label}

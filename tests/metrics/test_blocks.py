@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from sklearn_calib._numerics import sample_blocks as blocks
 from sklearn_calib.calibrators import IsotonicCalibration
 from sklearn_calib.metrics import (
     hosmer_lemeshow_test,
@@ -37,8 +36,8 @@ def make_problem(n_samples, n_classes, dtype):
 
 
 @pytest.mark.parametrize(("metric", "options", "limit"), CASES)
-def test_memory(metric, options, limit, monkeypatch, peak_memory):
-    monkeypatch.setattr(blocks, "KEPT_SIZE", 0)  # as for more samples
+@pytest.mark.usefixtures("nothing_kept")
+def test_memory(metric, options, limit, peak_memory):
     y, proba, _ = make_problem(20_000, 50, np.float32)
     used = peak_memory(lambda: metric(y, proba, **options))
     assert used < limit * proba.nbytes
