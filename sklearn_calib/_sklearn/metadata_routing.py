@@ -56,7 +56,7 @@ class RoutingMixin(BaseEstimator):
             way_out = f"Put it outside: {inner}({outer}(classifier, ...), ...)."
             raise ValueError(
                 f"estimator must not abstain, got {inner}: {outer} would ignore it. "
-                + ("Pass the classifier inside it." if abstains(self) else way_out)
+                + ("Pass the classifier inside it." if self._abstains else way_out)
             )
 
     def _route(self, sample_weight: Any, fit_params: Any) -> tuple[Any, Any]:
