@@ -15,27 +15,33 @@ from sklearn.metrics import accuracy_score
 from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 from sklearn.svm import SVC
 
-from sklearn_calib._sklearn.scorer_objects import metric_of
 from sklearn_calib.metrics import (
     augrc_loss,
     aurc_loss,
+    averaged_two_bin_error,
+    calibration_decision_loss,
     classwise_calibration_error,
     coverage_at_risk,
+    cutoff_calibration_error,
     excess_aurc_loss,
     expected_calibration_error,
+    expected_cost_loss,
     failure_auroc_score,
     get_scorer,
     get_scorer_names,
+    integrated_calibration_index,
     kde_calibration_error,
     kernel_calibration_error,
     ks_calibration_error,
     maximum_calibration_error,
     proper_calibration_error,
+    quantile_squared_error,
     refinement_error,
     risk_at_coverage,
     root_brier_score_loss,
     smooth_calibration_error,
     smooth_expected_calibration_error,
+    variational_calibration_error,
 )
 
 
@@ -49,7 +55,8 @@ def of_the_positive_class(y, proba, **options):
 # They depend on the effective number of samples, which repetitions increase, or on
 # folds, between which repetitions are divided.
 EFFECTIVE = {"neg_refinement", "neg_variational_calibration"}
-# Metrics by the names of scorers. For other names, the metric of the scorer is used.
+# Metrics by the names of scorers. Those of groups, which need metadata, are tested in
+# test_group_scorers.py.
 PROMISED = {
     "coverage_at_5_percent_risk": partial(coverage_at_risk, max_risk=0.05),
     "failure_auroc": failure_auroc_score,
@@ -58,19 +65,27 @@ PROMISED = {
     ),
     "neg_augrc": augrc_loss,
     "neg_aurc": aurc_loss,
+    "neg_averaged_two_bin": partial(averaged_two_bin_error, mode="classwise"),
     "neg_brier_refinement": partial(
         refinement_error, loss="brier", recalibration="isotonic"
     ),
+    "neg_calibration_decision": calibration_decision_loss,
     "neg_classwise_adaptive_ece": partial(
         classwise_calibration_error, strategy="quantile"
     ),
     "neg_classwise_ece": classwise_calibration_error,
+    "neg_cutoff_error": cutoff_calibration_error,
     "neg_debiased_ece": partial(expected_calibration_error, reduce_bias=True),
     "neg_debiased_l2_calibration_error": partial(
         of_the_positive_class, norm="l2", reduce_bias=True
     ),
+    "neg_e50": partial(integrated_calibration_index, statistic=0.5),
+    "neg_e90": partial(integrated_calibration_index, statistic=0.9),
     "neg_ece": expected_calibration_error,
+    "neg_emax": partial(integrated_calibration_index, statistic="max"),
     "neg_excess_aurc": excess_aurc_loss,
+    "neg_expected_cost": expected_cost_loss,
+    "neg_ici": integrated_calibration_index,
     "neg_isotonic_ece": partial(expected_calibration_error, strategy="isotonic"),
     "neg_kde_ece": kde_calibration_error,
     "neg_kernel_calibration_error": kernel_calibration_error,
@@ -82,6 +97,7 @@ PROMISED = {
     "neg_proper_calibration": partial(
         proper_calibration_error, loss="brier", recalibration="isotonic"
     ),
+    "neg_quantile_squared": partial(quantile_squared_error, mode="classwise"),
     "neg_refinement": refinement_error,
     "neg_risk_at_80_percent_coverage": partial(risk_at_coverage, coverage=0.8),
     "neg_root_brier": root_brier_score_loss,
@@ -90,9 +106,11 @@ PROMISED = {
     "neg_sweep_ece": partial(
         expected_calibration_error, n_bins="sweep", strategy="quantile"
     ),
+    "neg_variational_calibration": partial(
+        variational_calibration_error, mode="canonical"
+    ),
     "refinement_auc": failure_auroc_score,
 }
-# Those of groups, which need metadata, are tested in test_group_scorers.py.
 NAMES = [name for name in get_scorer_names() if not get_scorer(name).needs_groups]
 all_scorers = pytest.mark.parametrize("name", NAMES)
 
@@ -111,15 +129,15 @@ def problem(request):
     return LogisticRegression().fit(X[:75], y[:75]), X[75:], y[75:]
 
 
-def test_documented_scorers_exist():
-    assert {*PROMISED} <= {*get_scorer_names()}
+def test_no_scorer_is_left_out():
+    assert [*PROMISED] == NAMES
 
 
 @all_scorers
 def test_is_the_metric_with_its_sign(name, problem):
     classifier, X, y = problem
     proba, sign = classifier.predict_proba(X), -1 if name.startswith("neg_") else 1
-    metric = PROMISED.get(name, metric_of(get_scorer(name))[0])
+    metric = PROMISED[name]
     expected = sign * metric(y, proba, labels=classifier.classes_)
     assert get_scorer(name)(classifier, X, y) == pytest.approx(expected, rel=1e-9)
     # Without a class in the test data.
@@ -136,10 +154,9 @@ def test_weights(name, problem):
     weight = np.arange(len(y)) % (2 if name == "neg_refinement" else 3)
     value = get_scorer(name)(classifier, X, y, sample_weight=weight)
     if name in EFFECTIVE:
-        metric, sign = metric_of(get_scorer(name))
         proba, labels = classifier.predict_proba(X), classifier.classes_
-        expected = sign * metric(y, proba, labels=labels, sample_weight=weight)
-        assert value == pytest.approx(expected, rel=1e-9)
+        expected = PROMISED[name](y, proba, labels=labels, sample_weight=weight)
+        assert value == pytest.approx(-expected, rel=1e-9)
         return
     repeated = get_scorer(name)(classifier, X.repeat(weight, axis=0), y.repeat(weight))
     assert value == pytest.approx(repeated, rel=1e-9)
