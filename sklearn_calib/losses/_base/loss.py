@@ -19,9 +19,9 @@ from sklearn_calib._sklearn.nested_params import (
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import did_you_mean
 from sklearn_calib.losses._base.checks import REDUCTIONS, Reduction, check_choice
+from sklearn_calib.losses._base.decorators import check_known
 from sklearn_calib.losses._base.logit_confidence import Confidence, compute_confidence
 from sklearn_calib.losses._base.loss_names import LOSSES, get_loss_names
-from sklearn_calib.losses._base.loss_parameters import check_known
 
 # The prefix of the parameters of a base loss.
 BASE = "base__"

@@ -12,8 +12,8 @@ from sklearn_calib.losses._base.checks import (
     check_overflow,
     check_positive,
 )
+from sklearn_calib.losses._base.decorators import loss_function, parameters_of
 from sklearn_calib.losses._base.loss import ReducedLoss
-from sklearn_calib.losses._base.loss_parameters import loss_function, parameters_of
 from sklearn_calib.losses._embeddings.similarities import (
     flatten_views,
     reduce_anchors,

@@ -17,7 +17,7 @@ from sklearn_calib.losses._base.checks import (
     check_nonnegative,
     reduce_loss,
 )
-from sklearn_calib.losses._base.soft_targets import averages_over_labels
+from sklearn_calib.losses._base.decorators import averages_over_labels
 from sklearn_calib.losses._base.stable_gradients import true_class_margin
 from sklearn_calib.losses._focal.dual_focal import log_gap
 from sklearn_calib.losses._focal.validation_bins import (

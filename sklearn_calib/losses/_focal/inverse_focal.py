@@ -15,9 +15,12 @@ from sklearn_calib.losses._base.checks import (
     check_batch,
     reduce_loss,
 )
+from sklearn_calib.losses._base.decorators import (
+    averages_over_labels,
+    loss_function,
+    parameters_of,
+)
 from sklearn_calib.losses._base.loss import CalibrationLoss
-from sklearn_calib.losses._base.loss_parameters import loss_function, parameters_of
-from sklearn_calib.losses._base.soft_targets import averages_over_labels
 from sklearn_calib.losses._base.stable_gradients import true_class_margin
 from sklearn_calib.losses._focal.focal import focal_values
 

@@ -18,7 +18,7 @@ from sklearn_calib.losses._base.composed import (
     add_penalty,
     build_base,
 )
-from sklearn_calib.losses._base.loss_parameters import loss_function, parameters_of
+from sklearn_calib.losses._base.decorators import loss_function, parameters_of
 
 
 @loss_function

@@ -20,7 +20,7 @@ from sklearn_calib.losses._base.composed import (
     build_base,
     top_label,
 )
-from sklearn_calib.losses._base.loss_parameters import loss_function, parameters_of
+from sklearn_calib.losses._base.decorators import loss_function, parameters_of
 from sklearn_calib.losses._base.stable_gradients import softmax
 
 # The weight of uniform probabilities that the authors' code mixes into the predicted

@@ -12,8 +12,8 @@ from sklearn_calib.losses._base.composed import (
     add_penalty,
     build_base,
 )
+from sklearn_calib.losses._base.decorators import loss_function, parameters_of
 from sklearn_calib.losses._base.logit_confidence import compute_confidence
-from sklearn_calib.losses._base.loss_parameters import loss_function, parameters_of
 from sklearn_calib.losses._base.stable_gradients import softmax
 
 Penalty = Literal["entropy", "l1"]

@@ -27,7 +27,7 @@ from sklearn_calib.losses._base.composed import (
     build_base,
     top_label,
 )
-from sklearn_calib.losses._base.loss_parameters import loss_function, parameters_of
+from sklearn_calib.losses._base.decorators import loss_function, parameters_of
 from sklearn_calib.losses._base.stable_gradients import true_class_margin
 
 NORMS = get_args(Norm)

@@ -19,7 +19,7 @@ from sklearn_calib.losses._base.composed import (
     root,
     top_label,
 )
-from sklearn_calib.losses._base.loss_parameters import loss_function, parameters_of
+from sklearn_calib.losses._base.decorators import loss_function, parameters_of
 
 # The width of the kernel exp(-|r - s| / WIDTH) in the paper and its authors' code.
 WIDTH = 0.4

@@ -23,7 +23,7 @@ from sklearn_calib.losses._base.composed import (
     root,
     top_label,
 )
-from sklearn_calib.losses._base.loss_parameters import loss_function, parameters_of
+from sklearn_calib.losses._base.decorators import loss_function, parameters_of
 
 # The fraction of a sample's membership that is distributed uniformly over the bins if
 # binning="label", as in the authors' code, so that every bin has an accuracy.

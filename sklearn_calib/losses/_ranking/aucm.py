@@ -24,8 +24,8 @@ from sklearn_calib.losses._base.checks import (
     is_choice,
     reduce_loss,
 )
+from sklearn_calib.losses._base.decorators import loss_function, parameters_of
 from sklearn_calib.losses._base.loss import CalibrationLoss
-from sklearn_calib.losses._base.loss_parameters import loss_function, parameters_of
 from sklearn_calib.losses._base.stable_gradients import softmax
 
 # The loss contains squares of the margin and of quotients by the prior.

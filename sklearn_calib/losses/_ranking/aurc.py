@@ -23,8 +23,8 @@ from sklearn_calib.losses._base.checks import (
     reduce_loss,
 )
 from sklearn_calib.losses._base.composed import Base, _ComposedLoss, build_base
+from sklearn_calib.losses._base.decorators import loss_function, parameters_of
 from sklearn_calib.losses._base.logit_confidence import Confidence
-from sklearn_calib.losses._base.loss_parameters import loss_function, parameters_of
 from sklearn_calib.losses._ranking.soft_rank import ORDINARY_RANKS, soft_ranks
 
 # The epsilon of hard ranks. A network may return slightly different outputs for equal

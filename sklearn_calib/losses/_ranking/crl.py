@@ -21,11 +21,11 @@ from sklearn_calib.losses._base.checks import (
     reduce_loss,
 )
 from sklearn_calib.losses._base.composed import Base, _ComposedLoss, build_base
+from sklearn_calib.losses._base.decorators import loss_function, parameters_of
 from sklearn_calib.losses._base.logit_confidence import (
     Confidence,
     compute_confidence,
 )
-from sklearn_calib.losses._base.loss_parameters import loss_function, parameters_of
 
 
 @loss_function

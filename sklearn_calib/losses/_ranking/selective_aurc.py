@@ -24,12 +24,12 @@ from sklearn_calib.losses._base.checks import (
     reduce_loss,
 )
 from sklearn_calib.losses._base.composed import Base, _ComposedLoss, build_base
+from sklearn_calib.losses._base.decorators import loss_function
 from sklearn_calib.losses._base.logit_confidence import (
     check_confidence,
     compute_confidence,
 )
 from sklearn_calib.losses._base.loss import CalibrationLoss
-from sklearn_calib.losses._base.loss_parameters import loss_function
 
 # The named confidence scores with values in [0, 1], the range of the histogram.
 UnitName = Literal["l2_norm", "margin", "msp"]

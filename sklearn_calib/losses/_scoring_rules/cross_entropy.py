@@ -18,9 +18,9 @@ from sklearn_calib.losses._base.checks import (
     mean_by_row,
     reduce_loss,
 )
+from sklearn_calib.losses._base.decorators import loss_function, parameters_of
 from sklearn_calib.losses._base.logit_confidence import Confidence
 from sklearn_calib.losses._base.loss import CalibrationLoss
-from sklearn_calib.losses._base.loss_parameters import loss_function, parameters_of
 from sklearn_calib.losses._base.stable_gradients import true_class_margin
 
 

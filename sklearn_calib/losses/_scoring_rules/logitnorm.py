@@ -12,8 +12,8 @@ from sklearn_calib.losses._base.checks import (
     check_batch,
     check_positive,
 )
+from sklearn_calib.losses._base.decorators import loss_function, parameters_of
 from sklearn_calib.losses._base.loss import CalibrationLoss
-from sklearn_calib.losses._base.loss_parameters import loss_function, parameters_of
 from sklearn_calib.losses._scoring_rules.cross_entropy import cross_entropy_loss
 
 # Added to the norm, as in the authors' code, to avoid 0 / 0 if all logits are zero.

@@ -1,7 +1,8 @@
-"""Parameters of losses, which stand in the signature of the function only.
+"""Decorators of loss functions, and of the constructors of their modules.
 
-`loss_function` checks them when the function is called, and `parameters_of` gives them
-to the constructor of the module.
+The parameters of a loss stand in the signature of the function only: `loss_function`
+checks them when the function is called, and `parameters_of` gives them to the
+constructor. `averages_over_labels` makes a loss of class indices accept soft targets.
 """
 
 import inspect
@@ -22,11 +23,18 @@ from typing import (
     get_type_hints,
 )
 
+import torch
 from torch import Tensor
 
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import did_you_mean
-from sklearn_calib.losses._base.checks import check_choice
+from sklearn_calib.losses._base.checks import (
+    Reduction,
+    check_batch,
+    check_choice,
+    is_traced,
+    reduce_loss,
+)
 
 Check = Callable[[str, Any], Any]
 
@@ -141,3 +149,45 @@ def check_known(cls: type, unknown: Iterable[str], names: list[str]) -> None:
             f"{cls.__name__} got an unexpected keyword argument {name!r}."
             f"{did_you_mean(name, names)} Valid parameters are: {sorted(names)}."
         )
+
+
+def averages_over_labels(loss: _Loss) -> _Loss:
+    """Make a loss accept soft targets, by averaging it over the labels.
+
+    The loss is computed only for labels of positive probability. With Mixup a sample
+    has at most two of them.
+    """
+
+    @wraps(loss)
+    def wrapper(logits: Tensor, target: Tensor, *args: Any, **params: Any) -> Tensor:
+        if getattr(target, "ndim", 1) != 2:
+            return loss(logits, target, *args, **params)
+        return _mean_over_labels(loss, logits, target, *args, **params)
+
+    return cast("_Loss", wrapper)
+
+
+def _mean_over_labels(
+    loss: Callable[..., Tensor],
+    logits: Tensor,
+    target: Tensor,
+    *,
+    reduction: Reduction = "mean",
+    sample_weight: Tensor | None = None,
+    **params: Any,
+) -> Tensor:
+    """Return the mean loss over the labels of each sample, reduced over the samples."""
+    logits, target = check_batch(logits, target, soft=True)
+    rows, labels = _label_pairs(target)
+    each = loss(logits[rows], labels, reduction="none", **params)
+    values = each.new_zeros(len(logits))
+    values = values.index_add(0, rows, target[rows, labels] * each)
+    return reduce_loss(values, reduction, sample_weight)
+
+
+def _label_pairs(target: Tensor) -> tuple[Tensor, ...]:
+    """Return the samples and labels of positive probability, or all if traced."""
+    if not (is_traced() or target.is_meta):
+        return target.nonzero(as_tuple=True)
+    samples, labels = (torch.arange(n, device=target.device) for n in target.shape)
+    return samples.repeat_interleave(len(labels)), labels.repeat(len(samples))
