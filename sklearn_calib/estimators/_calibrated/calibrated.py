@@ -309,8 +309,8 @@ class CalibratedClassifier(
         calibrator = make_calibrator(self.calibrator, is_multilabel)
         check_calibrator(calibrator, is_multilabel)
         sample_weight = check_sample_weight(sample_weight, y)
-        passed, fit_params = self._find_groups("fit", fit_params)
-        groups = find_groups(calibrator, self.groups, X, passed)
+        passed, fit_params = self._passed_groups("fit", fit_params)
+        groups = self._groups_of("fit", X, passed)
         if groups is not None and self.groups is None:
             groups = group_frame(groups, len(y))
         fit_params, split_params = self._route(sample_weight, fit_params)
@@ -389,7 +389,7 @@ class CalibratedClassifier(
         """
         check_is_fitted(self)
         pairs = self.calibrated_classifiers_
-        groups = self._groups_of(X, params)
+        groups = self._groups_of("predict_proba", X, self._only_groups(params))
         total: Any = sum(pair.predict_proba(X, groups) for pair in pairs)
         return total / len(pairs)
 
@@ -527,7 +527,7 @@ class CalibratedClassifier(
         calibrator, groups = self._settings_of(method)
         return isinstance(calibrator, GroupCalibrator) and groups is None
 
-    def _find_groups(self, method: str, params: dict[str, Any]) -> tuple[Any, Any]:
+    def _passed_groups(self, method: str, params: dict[str, Any]) -> tuple[Any, Any]:
         """Return the groups among the parameters of a method, and the parameters.
 
         Without metadata routing, the groups are removed from the parameters.
@@ -542,9 +542,9 @@ class CalibratedClassifier(
         others = {name: value for name, value in params.items() if name != "groups"}
         return params["groups"], others
 
-    def _groups_of(self, X: Any, params: dict[str, Any]) -> Any:
-        """Return the groups of new samples, or None if the calibrator uses none."""
-        passed, others = self._find_groups("predict_proba", params)
+    def _only_groups(self, params: dict[str, Any]) -> Any:
+        """Return the groups that were passed to `predict_proba`, and nothing else."""
+        passed, others = self._passed_groups("predict_proba", params)
         if others and not get_config()["enable_metadata_routing"]:
             calibrator, groups = self._settings_of("predict_proba")
             raise TypeError(
@@ -553,7 +553,22 @@ class CalibratedClassifier(
                 f"and calibrator={shown(calibrator)}. Omit them, or use "
                 "PerGroupCalibrator() with groups=None."
             )
-        return find_groups(*self._settings_of("predict_proba"), X, passed)
+        return passed
+
+    def _groups_of(self, method: str, X: Any, passed: Any) -> Any:
+        """Return the groups of samples, or None if the calibrator uses none."""
+        calibrator, groups = self._settings_of(method)
+        if not isinstance(calibrator, GroupCalibrator):
+            return None
+        if groups is not None:
+            return select_columns(X, groups)
+        if passed is None:
+            raise ValueError(
+                f"groups must be given for calibrator={shown(calibrator)}, got None. "
+                "Set groups to columns of X, CalibratedClassifier(..., groups=...), or "
+                "pass groups to fit and to predict_proba."
+            )
+        return passed
 
     @property
     def _state_schema(self) -> dict[str, Spec]:
@@ -598,21 +613,6 @@ class CalibratedClassifier(
         self.classes_, self.calibrated_classifiers_ = classes, pairs
         self._fitted_groups = self.groups
         copy_features(pairs[0].estimator, self)
-
-
-def find_groups(calibrator: Any, groups: Any, X: Any, passed: Any) -> Any:
-    """Return the groups, or None if the calibrator uses none."""
-    if not isinstance(calibrator, GroupCalibrator):
-        return None
-    if groups is not None:
-        return select_columns(X, groups)
-    if passed is None:
-        raise ValueError(
-            f"groups must be given for calibrator={shown(calibrator)}, got None. Set "
-            "groups to columns of X, CalibratedClassifier(..., groups=...), or pass "
-            "groups to fit and to predict_proba."
-        )
-    return passed
 
 
 def _check_calibrator(calibrator: Any, from_logits: bool) -> None:
