@@ -349,9 +349,10 @@ def dispatch(monkeypatch):
 
 @pytest.fixture
 def elsewhere(dispatch, monkeypatch):  # noqa: ARG001 - of another fixture
-    """Treat tensors on the CPU as tensors on another device."""
-    name = "sklearn_calib._validation.arrays.is_cpu_tensor"
-    monkeypatch.setattr(name, lambda _: False)
+    """Treat arrays on the CPU as arrays on another device."""
+    for name in ("is_cpu_tensor", "is_on_cpu"):
+        name = f"sklearn_calib._validation.arrays.{name}"
+        monkeypatch.setattr(name, lambda _: False)
 
 
 @pytest.fixture

@@ -405,11 +405,9 @@ def binned_calibration_error(
     edges = parting_edges(
         confidence, n_bins=n_bins, strategy=strategy, sample_weight=sample_weight
     )
-    sums = sums_between(edges, confidence, correct, sample_weight)
-    gap = sums.confidence - sums.correct
-    if not reduce_bias:
-        return float(gap_norm(sums.weight, gap, norm))
-    return debiased_error(sums.weight[None], gap[None], sums.correct[None], norm)
+    _, *sums = sums_between(edges, confidence, correct, sample_weight)
+    weight, mean, right = (each[None] for each in sums)
+    return gap_error(weight, mean - right, right, norm, reduce_bias=reduce_bias)
 
 
 def gap_error(
@@ -424,6 +422,8 @@ def gap_error(
     """Return the calibration error, given sums by class and bin (n_classes, n_bins)."""
     if reduce_bias:
         return debiased_error(weight, gap, correct, norm, average)
+    if len(weight) == 1:  # the root of the square of an error may differ from it
+        return float(gap_norm(weight[0], gap[0], norm))
     return float(class_gap_norm(weight, gap, norm, average))
 
 

@@ -10,15 +10,13 @@ from scipy.special import digamma, gammaln
 
 from sklearn_calib._numerics.binning import sums_by_value
 from sklearn_calib._numerics.confidence import check_confidence, get_confidence
-from sklearn_calib._validation.arrays import is_array_api
 from sklearn_calib._validation.declarations import TARGETS, StrOptions
 from sklearn_calib._validation.probabilities import check_proba
 from sklearn_calib._validation.samples import (
     as_columns,
     check_targets,
-    evaluated_on_device,
+    read_samples,
     top_label,
-    top_label_correct,
 )
 from sklearn_calib._validation.types import (
     Array,
@@ -63,17 +61,12 @@ def score_samples(
     sample_weight: ArrayLike | None,
 ) -> tuple[Floats, Array, Weights]:
     """Return the confidence, the loss and the weight of each sample, validated."""
-    is_default = isinstance(confidence, str) and (confidence, loss) == DEFAULTS
-    if is_default and is_array_api(y_proba):
-        data = y_true, y_proba, labels, sample_weight
-        scores, correct, weight = evaluated_on_device(*data, "top_label")
+    data = y_true, y_proba, labels, sample_weight
+    if isinstance(confidence, str) and (confidence, loss) == DEFAULTS:
+        scores, correct, weight = read_samples(*data, "top_label").column()
         return scores, ~correct, weight
-    proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
-    proba = as_columns(proba)
-    if is_default:
-        scores, correct = top_label_correct(proba, codes)  # one pass for all
-        return scores, ~correct, weight
-    proba = check_proba(proba)
+    proba, codes, weight = check_targets(*data)
+    proba = check_proba(as_columns(proba))
     scores = check_confidence(_confidence_of(confidence, proba), len(proba))
     return scores, _losses_of(loss, codes, proba), weight
 

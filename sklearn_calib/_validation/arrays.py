@@ -273,9 +273,19 @@ def is_array_api(array: Any) -> bool:
     return hasattr(array, "device") and get_namespace(array)[1]
 
 
+def is_elsewhere(array: Any) -> bool:
+    """Whether scikit-learn would dispatch on an array that is not on the CPU."""
+    return is_array_api(array) and not is_on_cpu(array)
+
+
+def is_on_cpu(array: Any) -> bool:
+    """Whether an array is on the CPU, by the name of its device in any library."""
+    return "cpu" in str(device(array)).lower()
+
+
 def check_dispatch(array: Any, name: str, way_out: str = "Move it to the CPU.") -> None:
     """Raise TypeError for an array on another device where numpy is required."""
-    if is_array_api(array):
+    if is_elsewhere(array):
         raise TypeError(
             f"{name} must be a numpy array or a tensor on the CPU here, even with "
             f"array_api_dispatch=True, got {type(array).__name__} on "

@@ -16,6 +16,7 @@ from sklearn_calib._validation.arrays import (
     check_dispatch,
     check_in_memory,
     check_numbers,
+    on_cpu,
     row_blocks,
     without_gradient,
 )
@@ -97,6 +98,7 @@ def check_proba_shape(
     accumulator = "a CalibrationAccumulator with it"
     check_dispatch(proba, name, f"Move it to the CPU, or update {accumulator}.")
     check_in_memory(proba, name, f"Update {accumulator}, or call compute().")
+    proba = on_cpu(proba)
     way_out = "Pass the output of predict_proba, not of predict."
     numbers = check_numbers(proba, name, content="probabilities", way_out=way_out)
     proba = numbers if is_float_array(numbers) else _as_floats(numbers, name, way_out)

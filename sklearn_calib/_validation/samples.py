@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
@@ -18,7 +19,9 @@ from sklearn_calib._validation.arrays import (
     convert_to_numpy,
     device,
     get_namespace,
+    has_dask_arrays,
     is_array_api,
+    is_elsewhere,
     on_cpu,
     row_blocks,
     shown,
@@ -342,28 +345,89 @@ def in_double(proba: Floats) -> Floats:
     return proba
 
 
-def evaluated_samples(
+@dataclass(frozen=True)
+class Samples:
+    """Checked samples in memory; the sums of the rows of `proba` are not checked."""
+
+    proba: Floats  # (n_samples, n_classes), or (n_samples,) for the positive class
+    codes: Ints
+    weight: Weights
+    mode: str
+
+    def column(self) -> tuple[Floats, Bools, Weights]:
+        """Return the evaluated probabilities, their correctness and the weights."""
+        return *confidence_and_correct(self.proba, self.codes, self.mode), self.weight
+
+
+@dataclass(frozen=True)
+class DeviceSamples:
+    """Checked samples on another device, where the matrix stays."""
+
+    xp: Any
+    proba: Any  # (n_samples, n_classes)
+    y_true: Any
+    labels: Any
+    weight: Any
+    mode: str
+
+    def column(self) -> tuple[Floats, Bools, Weights]:
+        """Return copies of what `Samples.column` returns, in numpy arrays."""
+        value, correct = (each[:, 0] for each in self.columns())
+        weight = None if self.weight is None else convert_to_numpy(self.weight, self.xp)
+        return (
+            convert_to_numpy(value, self.xp),
+            convert_to_numpy(correct, self.xp),
+            weight,
+        )
+
+    def columns(self) -> tuple[Any, Any]:
+        """Return probabilities and correctness of their class, (n_samples, n_rows)."""
+        xp, proba, y_true, labels = self.xp, self.proba, self.y_true, self.labels
+        if self.mode == "classwise":
+            return proba, y_true[:, None] == labels[None, :]
+        if self.mode == "top_label":
+            predicted = xp.argmax(proba, axis=1)
+            correct = xp.take(labels, predicted) == y_true
+            return xp.max(proba, axis=1)[:, None], correct[:, None]
+        check_two_classes(proba.shape[1])
+        return proba[:, 1:], (y_true == labels[1])[:, None]
+
+
+@dataclass(frozen=True)
+class LazySamples:
+    """Samples in Dask arrays, of which only sums of blocks are computed."""
+
+    data: tuple[Any, Any, Any, Any]  # labels, probabilities, labels of columns, weights
+    mode: str | None
+    pos_label: Any
+
+    def column(self) -> tuple[Floats, Bools, Weights]:
+        """Raise the TypeError of data that must be in memory."""
+        return Samples(*check_evaluated(*self.data, self.mode, self.pos_label)).column()
+
+
+def read_samples(
     y_true: Any,
     y_proba: Any,
     labels: Any,
     sample_weight: Any,
-    mode: str | None,
+    mode: str | None = None,
     pos_label: Any = None,
     of_two: str = "top_label",
-) -> tuple[Floats, Bools, Weights]:
-    """Return the evaluated probabilities, their correctness and the weights as numpy.
+) -> Samples | DeviceSamples | LazySamples:
+    """Return the checked samples of a metric from data of any library.
 
-    Of arrays on other devices, only these are copied. `of_two` is the mode of two
-    columns if it is None.
+    `of_two` is the mode of two columns if it is None.
     """
-    if is_array_api(y_proba):
+    data = y_true, y_proba, labels, sample_weight
+    if has_dask_arrays(y_true, y_proba, sample_weight):
+        return LazySamples(data, mode, pos_label)
+    if is_elsewhere(y_proba):
         y_proba, labels, mode = positive_last(y_true, y_proba, labels, mode, pos_label)
         mode = resolve_mode(mode, y_proba, of_two)
-        return evaluated_on_device(y_true, y_proba, labels, sample_weight, mode)
-    proba, codes, weight, mode = check_evaluated(
-        y_true, y_proba, labels, sample_weight, mode, pos_label, of_two=of_two
-    )
-    return *confidence_and_correct(proba, codes, mode), weight
+        data = y_true, y_proba, labels, sample_weight
+        return DeviceSamples(*check_targets_on_device(*data), mode)
+    return Samples(*check_evaluated(*data, mode, pos_label, of_two=of_two))
 
 
 def positive_last(
@@ -383,20 +447,6 @@ def positive_last(
         if y_proba.ndim == 2:
             y_proba = get_namespace(y_proba)[0].flip(y_proba, axis=1)
     return y_proba, classes, "positive"
-
-
-def evaluated_on_device(
-    y_true: Any, y_proba: Any, labels: Any, sample_weight: Any, mode: str
-) -> tuple[Floats, Bools, Weights]:
-    """Return the same for arrays on another device, whose classes stay there."""
-    data = check_targets_on_device(y_true, flat(y_proba), labels, sample_weight)
-    xp, weight = data[0], data[-1]
-    value, correct = evaluated(*data[:-1], mode)
-    return (
-        convert_to_numpy(value[:, 0], xp),
-        convert_to_numpy(correct[:, 0], xp),
-        None if weight is None else convert_to_numpy(weight, xp),
-    )
 
 
 def flat(y_proba: Any) -> Any:
@@ -481,17 +531,3 @@ def _check_labels(xp: Any, y_true: Any, labels: Any, proba: Any) -> tuple[Any, A
 def _writable(array: Any) -> Array:
     """Return a writable numpy array, which torch converts without a warning."""
     return np.require(array, requirements="W")
-
-
-def evaluated(
-    xp: Any, proba: Any, y_true: Any, labels: Any, mode: str
-) -> tuple[Any, Any]:
-    """Return probabilities and correctness of their class, (n_samples, n_rows)."""
-    if mode == "classwise":
-        return proba, y_true[:, None] == labels[None, :]
-    if mode == "top_label":
-        column = xp.argmax(proba, axis=1)
-        correct = xp.take(labels, column) == y_true
-        return xp.max(proba, axis=1)[:, None], correct[:, None]
-    check_two_classes(proba.shape[1])
-    return proba[:, 1:], (y_true == labels[1])[:, None]

@@ -37,6 +37,19 @@ def test_every_metric_of_tensors_is_that_of_arrays(metric):
     np.testing.assert_array_equal(value, expected)
 
 
+@pytest.mark.filterwarnings("ignore:hosmer_lemeshow_test may reject")
+@pytest.mark.usefixtures("dispatch")
+def test_every_metric_of_other_arrays_on_the_cpu_is_that_of_numpy(metric):
+    asarray = pytest.importorskip("array_api_strict").asarray
+    y_true, y_proba, weight = problem(2)
+    has_weights = "sample_weight" in inspect.signature(metric.func).parameters
+    options = {"sample_weight": weight} if has_weights else {}
+    expected = metric(y_true, y_proba[:, 1], **options)
+    options = {name: asarray(each) for name, each in options.items()}
+    value = metric(asarray(y_true), asarray(y_proba[:, 1]), **options)
+    np.testing.assert_array_equal(value, expected)
+
+
 @pytest.mark.usefixtures("dispatch")
 def test_metrics_of_other_arguments():
     y_true, y_proba, weight = problem()
@@ -89,7 +102,7 @@ ON_DEVICES = [
 
 
 @pytest.mark.parametrize("name", ON_DEVICES)
-@pytest.mark.usefixtures("dispatch")
+@pytest.mark.usefixtures("elsewhere")
 def test_metrics_of_other_devices(name):
     strict, metric = pytest.importorskip("array_api_strict"), getattr(metrics, name)
     y_true, y_proba, weight = problem()
@@ -101,7 +114,7 @@ def test_metrics_of_other_devices(name):
 
 
 @pytest.mark.filterwarnings("ignore:hosmer_lemeshow_test may reject")
-@pytest.mark.usefixtures("dispatch")
+@pytest.mark.usefixtures("elsewhere")
 def test_a_metric_computes_on_other_devices_or_refuses(metric):
     """Nothing is copied to the CPU without notice."""
     strict = pytest.importorskip("array_api_strict")

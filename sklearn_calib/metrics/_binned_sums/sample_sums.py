@@ -1,12 +1,13 @@
 """Sums over bins of samples in memory, on another device or in Dask arrays.
 
-The samples stay on their device: only the distinct labels and the sums over bins are
-copied to numpy. This is enabled by scikit-learn's setting `array_api_dispatch`.
+The matrix of probabilities stays on its device: numpy gets the distinct labels, one
+probability of each sample or the sums over bins. This is enabled by scikit-learn's
+setting `array_api_dispatch`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -15,7 +16,6 @@ from numpy.typing import ArrayLike
 
 from sklearn_calib._numerics.binning import (
     class_bin_sums,
-    cube_root_n_bins,
     quantile_masses,
     quantile_ranks,
     uniform_edges,
@@ -24,8 +24,7 @@ from sklearn_calib._validation.arrays import (
     as_numbers,
     convert_to_numpy,
     device,
-    has_dask_arrays,
-    is_array_api,
+    is_elsewhere,
     is_empty,
     on_cpu,
     row_blocks,
@@ -44,17 +43,16 @@ from sklearn_calib._validation.probabilities import (
     weight_factor,
 )
 from sklearn_calib._validation.samples import (
+    DeviceSamples,
+    LazySamples,
     as_columns,
     block_correct,
     check_columns,
     check_lengths,
     check_targets,
-    check_targets_on_device,
     confidence_and_correct,
-    evaluated,
-    flat,
     positive_code,
-    positive_last,
+    read_samples,
     resolve_mode,
 )
 from sklearn_calib._validation.types import Array, Bools, Floats, Ints, Options, Weights
@@ -148,9 +146,9 @@ def chunk_sums(
         # The other arguments are checked even if the chunk adds nothing.
         sample_weight = sample_weight if has_weight else np.ones(sample_weight.shape)
         factor = weight_factor(sample_weight.max()) if sample_weight.size else 1.0
-    if is_array_api(y_proba):
-        chunk = DeviceChunk(y_true, y_proba, labels, sample_weight)
-        sums = Sums(_device_cells(chunk, grids), chunk.totals(), factor)
+    if is_elsewhere(y_proba):
+        samples: Any = read_samples(y_true, y_proba, labels, sample_weight)
+        sums = Sums(_device_cells(samples, grids), _device_totals(samples), factor)
         return sums if has_weight else None
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
     confidence, correct, totals = _top_label_totals(proba, codes, weight)
@@ -168,12 +166,12 @@ def chunk_sums(
     return Sums(cells, totals, factor) if has_weight else None
 
 
-def _device_cells(chunk: DeviceChunk, grids: dict[str, Grid]) -> dict[str, Cells]:
+def _device_cells(samples: DeviceSamples, grids: dict[str, Grid]) -> dict[str, Cells]:
     """Return the sums of a chunk on another device."""
     return {
-        mode: chunk.class_cells(grid)
+        mode: _device_class_cells(samples, grid)
         if mode == "classwise"
-        else _row_cells(*chunk.evaluated(mode), chunk.weight, grid)
+        else _row_cells(*replace(samples, mode=mode).column(), grid)
         for mode, grid in grids.items()
     }
 
@@ -254,106 +252,57 @@ def _class_cells(columns: Floats, codes: Ints, weight: Weights, grid: Grid) -> C
     return Cells(np.concatenate(places), np.concatenate(parts_sums, axis=1))
 
 
-class DeviceChunk:
-    """Samples on another device, of which one number per sample is copied to numpy.
+def _device_totals(samples: DeviceSamples) -> Floats:
+    """Return the sums of weight, correctness, confidence, Brier and log loss."""
+    xp, proba = samples.xp, samples.proba
+    confidence, correct = replace(samples, mode="top_label").columns()
+    is_true = samples.y_true[:, None] == samples.labels[None, :]
+    p_true = xp.max(xp.where(is_true, proba, xp.zeros_like(proba)), axis=1)
+    log_loss = -xp.log(xp.clip(p_true, float(xp.finfo(proba.dtype).eps), None))
+    squares = xp.sum(proba * proba, axis=1) - 2 * p_true + 1
+    summands = correct[:, 0], confidence[:, 0], squares, log_loss
+    columns = [xp.astype(each, xp.float64) for each in summands]
+    columns = [xp.ones_like(columns[0]), *columns]
+    if samples.weight is not None:
+        columns = [samples.weight * column for column in columns]
+    return np.array([float(xp.sum(column)) for column in columns])
 
-    Attributes
-    ----------
-    weight : ndarray of shape (n_samples,) or None
-    """
 
-    weight: Weights
-
-    def __init__(
-        self, y_true: Any, y_proba: Any, labels: Any, sample_weight: Any
-    ) -> None:
-        self._data = check_targets_on_device(
-            y_true, flat(y_proba), labels, sample_weight
+def _device_class_cells(samples: DeviceSamples, grid: Grid) -> Cells:
+    """Return the sums over the uniform bins of each class."""
+    if grid.is_fine or grid.n_bins > MOST_BINS:
+        raise TypeError(
+            "y_proba must be a numpy array or a tensor on the CPU for "
+            f'mode="classwise" with more than {MOST_BINS} bins or with '
+            'strategy="quantile". Move it to the CPU.'
         )
-        weight = self._data[-1]
-        self.weight = None if weight is None else self._to_numpy(weight)
-
-    def evaluated(self, mode: str) -> tuple[Floats, Bools]:
-        """Return the evaluated probability of each sample, and its correctness."""
-        value, correct = evaluated(*self._data[:-1], mode)
-        return self._to_numpy(value[:, 0]), self._to_numpy(correct[:, 0])
-
-    def totals(self) -> Floats:
-        """Return the sums of weight, correctness, confidence, Brier and log loss."""
-        xp, proba, y_true, labels, weight = self._data
-        confidence, correct = evaluated(*self._data[:-1], "top_label")
-        is_true = y_true[:, None] == labels[None, :]
-        p_true = xp.max(xp.where(is_true, proba, xp.zeros_like(proba)), axis=1)
-        log_loss = -xp.log(xp.clip(p_true, float(xp.finfo(proba.dtype).eps), None))
-        squares = xp.sum(proba * proba, axis=1) - 2 * p_true + 1
-        summands = correct[:, 0], confidence[:, 0], squares, log_loss
-        columns = [xp.astype(each, xp.float64) for each in summands]
-        columns = [xp.ones_like(columns[0]), *columns]
-        if weight is not None:
-            columns = [weight * column for column in columns]
-        return np.array([float(xp.sum(column)) for column in columns])
-
-    def class_cells(self, grid: Grid) -> Cells:
-        """Return the sums over the uniform bins of each class."""
-        if grid.is_fine or grid.n_bins > MOST_BINS:
-            raise TypeError(
-                "y_proba must be a numpy array or a tensor on the CPU for "
-                f'mode="classwise" with more than {MOST_BINS} bins or with '
-                'strategy="quantile". Move it to the CPU.'
-            )
-        xp, *_, weight = self._data
-        value, correct = evaluated(*self._data[:-1], "classwise")
-        sums = [*uniform_sums(xp, value, correct, weight, grid.n_bins)]
-        if weight is not None:
-            squares = uniform_sums(xp, value, correct, weight**2, grid.n_bins)
-            sums += [squares[0], squares[2]]
-        return Cells.from_dense(np.stack(sums).reshape(len(sums), -1))
-
-    def _to_numpy(self, array: Any) -> Array:
-        return convert_to_numpy(array, self._data[0])
-
-
-def gap_sums_elsewhere(
-    y_true: Any, y_proba: Any, labels: Any, sample_weight: Any, **bins: Any
-) -> tuple[Floats, Floats, Floats]:
-    """Return weight, gap and number of correct predictions, (n_rows, n_bins) each.
-
-    One of the arrays is a Dask array, or they are on another device.
-    """
-    is_lazy = has_dask_arrays(y_true, y_proba, sample_weight)
-    gap_sums = dask_gap_sums if is_lazy else array_api_gap_sums
-    return gap_sums(y_true, y_proba, labels, sample_weight, **bins)
+    sums = [*device_class_sums(samples, grid.n_bins, "uniform")]
+    if samples.weight is not None:
+        squared = replace(samples, weight=samples.weight**2)
+        squares = device_class_sums(squared, grid.n_bins, "uniform")
+        sums += [squares[0], squares[2]]
+    return Cells.from_dense(np.stack(sums).reshape(len(sums), -1))
 
 
 def dask_gap_sums(
-    y_true: Any,
-    y_proba: Any,
-    labels: Any,
-    sample_weight: Any,
-    *,
-    mode: str | None,
-    n_bins: Any,
-    strategy: str,
-    pos_label: Any = None,
+    samples: LazySamples, n_bins: Any, strategy: str
 ) -> tuple[Floats, Floats, Floats]:
-    """Return weight, gap and number of correct predictions of Dask arrays.
-
-    These are the sums of all blocks, which give the exact error.
-    """
+    """Return the sums of all blocks over bins, which give the exact error."""
     if strategy != "uniform" or isinstance(n_bins, str):
         raise ValueError(
             'strategy must be "uniform" and n_bins an integer for Dask arrays, got '
             f"{strategy!r} and {n_bins!r}. CalibrationAccumulator approximates the "
             'error for "quantile". Or call compute() to load all samples.'
         )
-    given, y_proba = y_proba, lazy_columns(y_proba)
+    y_true, given, labels, sample_weight = samples.data
+    mode, y_proba = samples.mode, lazy_columns(given)
     if labels is None:
         labels = labels_of_blocks(y_true)
         encode_labels(labels, n_classes=2 if y_proba.ndim == 1 else y_proba.shape[1])
     check_columns(given, None, labels)
-    if pos_label is not None:
+    if samples.pos_label is not None:
         labels = as_labels(labels, "labels")
-        if positive_code(pos_label, mode, labels) == 0:
+        if positive_code(samples.pos_label, mode, labels) == 0:
             labels = labels[::-1]
             y_proba = y_proba if y_proba.ndim == 1 else y_proba[:, ::-1]
         mode = "positive"
@@ -385,42 +334,6 @@ def _total_of_block(
     return Total(chunk_sums(y_true, y_proba, sample_weight, labels, grids))
 
 
-def array_api_gap_sums(
-    y_true: Any,
-    y_proba: Any,
-    labels: Any,
-    sample_weight: Any,
-    *,
-    mode: str | None,
-    n_bins: Any,
-    strategy: str,
-    pos_label: Any = None,
-) -> tuple[Floats, Floats, Floats]:
-    """Return weight, gap and number of correct predictions, (n_rows, n_bins) each."""
-    if strategy == "isotonic" or n_bins == "sweep":
-        raise ValueError(
-            'strategy must be "uniform" or "quantile", and n_bins an integer or '
-            f'"cube_root", for array API inputs, got {strategy!r} and {n_bins!r}. '
-            "Convert them to numpy arrays."
-        )
-    y_proba, labels, mode = positive_last(y_true, y_proba, labels, mode, pos_label)
-    mode = resolve_mode(mode, y_proba)
-    xp, proba, y_true, labels, weight = check_targets_on_device(
-        y_true, y_proba, labels, sample_weight
-    )
-    value, correct = evaluated(xp, proba, y_true, labels, mode)
-    if n_bins == "cube_root":
-        total = value.shape[0] if weight is None else float(xp.sum(weight))
-        n_bins = cube_root_n_bins(total)
-    if n_bins > MOST_BINS:
-        raise ValueError(
-            f"n_bins must be at most {MOST_BINS} for array API inputs, got {n_bins}. "
-            "Convert them to numpy arrays."
-        )
-    edges = _edges(xp, value, weight, n_bins, strategy)
-    return _sums(xp, value, correct, weight, edges)
-
-
 def _edges(xp: Any, value: Any, weight: Any, n_bins: int, strategy: str) -> Any:
     """Return the interior bin edges, (n_bins - 1, n_rows) or (n_bins - 1, 1)."""
     steps = np.arange(1, n_bins)
@@ -442,18 +355,13 @@ def _edges(xp: Any, value: Any, weight: Any, n_bins: int, strategy: str) -> Any:
     return xp.stack(edges, axis=1)
 
 
-def uniform_sums(
-    xp: Any, value: Any, correct: Any, weight: Any, n_bins: int
+def device_class_sums(
+    samples: DeviceSamples, n_bins: int, strategy: str
 ) -> tuple[Floats, Floats, Floats]:
-    """Return the sums over bins of equal width."""
-    edges = _edges(xp, value, weight, n_bins, "uniform")
-    return _sums(xp, value, correct, weight, edges)
-
-
-def _sums(
-    xp: Any, value: Any, correct: Any, weight: Any, edges: Any
-) -> tuple[Floats, Floats, Floats]:
-    """Return weight, gap and correctness as numpy arrays, (n_rows, n_bins) each."""
+    """Return weight, gap and correctness of each class and bin as numpy arrays."""
+    xp, weight = samples.xp, samples.weight
+    value, correct = replace(samples, mode="classwise").columns()
+    edges = _edges(xp, value, weight, n_bins, strategy)
     n_samples, n_rows = value.shape
     step, total = max(1, BLOCK_SIZE // n_rows), 0
     for start in range(0, n_samples, step):

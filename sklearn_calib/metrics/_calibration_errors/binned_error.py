@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, overload
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_calib._numerics.binning import (
-    binned_calibration_error,
     class_bin_sums,
     combine_classes,
+    cube_root_n_bins,
     gap_error,
     isotonic_calibration_error,
+    parting_edges,
     resolve_n_bins,
+    sums_between,
     sweep_n_bins,
 )
-from sklearn_calib._validation.arrays import has_dask_arrays, is_array_api
 from sklearn_calib._validation.declarations import (
     BINS_OF_ERRORS,
     MODES,
@@ -27,13 +28,18 @@ from sklearn_calib._validation.declarations import (
 )
 from sklearn_calib._validation.probabilities import check_proba
 from sklearn_calib._validation.samples import (
+    DeviceSamples,
+    LazySamples,
+    Samples,
     as_columns,
-    check_evaluated,
-    check_targets,
-    confidence_and_correct,
+    read_samples,
 )
-from sklearn_calib._validation.types import Floats, Ints, Options, Weights
-from sklearn_calib.metrics._binned_sums.sample_sums import gap_sums_elsewhere
+from sklearn_calib._validation.types import Array, Floats, Options
+from sklearn_calib.metrics._binned_sums.sample_sums import (
+    MOST_BINS,
+    dask_gap_sums,
+    device_class_sums,
+)
 
 NORM = {"norm": [StrOptions({"l1", "l2", "max"})]}
 
@@ -219,11 +225,12 @@ def expected_calibration_error(
     confidence 0.7 and accuracy 0.7 is calibrated, but the value is 0.42 if each sample
     has a separate bin.
 
-    The memory of torch tensors on the CPU is read by numpy. Arrays on other devices are
-    supported with `sklearn.set_config(array_api_dispatch=True)` and the environment
-    variable `SCIPY_ARRAY_API=1`. The computation then runs on their device, which must
-    support 64-bit floats, and only sums over bins are copied to numpy. "sweep" and
-    "isotonic" are not available on other devices.
+    The memory of torch tensors on the CPU is read by numpy. Arrays of other libraries
+    and on other devices are supported with
+    `sklearn.set_config(array_api_dispatch=True)` and the environment variable
+    `SCIPY_ARRAY_API=1`. From another device, the evaluated probability and correctness
+    of each sample are copied; for "classwise", the device computes the sums over bins,
+    must support 64-bit floats, and "isotonic" is not available.
 
     Dask arrays are supported for "uniform" bins, whose sums are added over the blocks,
     as in :meth:`CalibrationAccumulator.update`. Without `labels`, the blocks of
@@ -263,35 +270,11 @@ def expected_calibration_error(
             'return_n_bins must be False with strategy="isotonic", which has no bins, '
             'got True. Use strategy="uniform" or "quantile".'
         )
-    bins: Options = {"n_bins": n_bins, "strategy": strategy}
-    bins |= {"mode": mode, "pos_label": pos_label}
-    if has_dask_arrays(y_true, y_proba, sample_weight) or is_array_api(y_proba):
-        sums = gap_sums_elsewhere(y_true, y_proba, labels, sample_weight, **bins)
-        error = gap_error(*sums, norm, reduce_bias=reduce_bias)
-        return (error, sums[0].shape[1]) if return_n_bins else error
-    proba, codes, weight, mode = check_evaluated(
-        y_true, y_proba, labels, sample_weight, mode, pos_label
-    )
-    options: Options = {"strategy": strategy, "norm": norm, "reduce_bias": reduce_bias}
-    if mode == "classwise":
-        options["average"] = "mean"
-        error = over_classes(proba, codes, weight, n_bins=n_bins, **options)
-    else:
-        confidence, correct = confidence_and_correct(proba, codes, mode)
-        if strategy == "isotonic":
-            return isotonic_calibration_error(
-                confidence, correct, norm=norm, sample_weight=weight
-            )
-        if n_bins == "sweep":
-            n_bins = sweep_n_bins(
-                confidence, correct, strategy=strategy, sample_weight=weight
-            )
-        n_bins = resolve_n_bins(n_bins, len(correct), weight)
-        options["sample_weight"] = weight
-        error = binned_calibration_error(confidence, correct, n_bins=n_bins, **options)
-    if not return_n_bins:
-        return error
-    return error, int(resolve_n_bins(n_bins, len(codes), weight))
+    data = y_true, y_proba, labels, sample_weight
+    samples = read_samples(*data, mode=mode, pos_label=pos_label)
+    options: Options = {"norm": norm, "reduce_bias": reduce_bias}
+    error, n_used = binned_error(samples, n_bins, strategy, **options)
+    return (error, n_used) if return_n_bins else error
 
 
 @declare_interval(is_error=True, bins={"norm": "max"})
@@ -508,21 +491,9 @@ def classwise_calibration_error(
     0.133
     """
     check_reduce_bias(reduce_bias, norm, strategy)
-    bins: Options = {"mode": "classwise", "n_bins": n_bins, "strategy": strategy}
-    if has_dask_arrays(y_true, y_proba, sample_weight) or is_array_api(y_proba):
-        sums = gap_sums_elsewhere(y_true, y_proba, labels, sample_weight, **bins)
-        return gap_error(*sums, norm, reduce_bias=reduce_bias, average=average)
-    proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
-    return over_classes(
-        proba,
-        codes,
-        weight,
-        n_bins=n_bins,
-        strategy=strategy,
-        norm=norm,
-        reduce_bias=reduce_bias,
-        average=average,
-    )
+    samples = read_samples(y_true, y_proba, labels, sample_weight, mode="classwise")
+    options: Options = {"norm": norm, "reduce_bias": reduce_bias, "average": average}
+    return binned_error(samples, n_bins, strategy, **options)[0]
 
 
 def check_reduce_bias(reduce_bias: bool, norm: str, strategy: str) -> None:
@@ -539,38 +510,99 @@ def check_reduce_bias(reduce_bias: bool, norm: str, strategy: str) -> None:
         )
 
 
-def over_classes(
-    proba: Floats,
-    codes: Ints,
-    weight: Weights,
-    *,
+def binned_error(
+    samples: Any,
     n_bins: int | str,
     strategy: str,
+    *,
     norm: str,
     reduce_bias: bool,
-    average: str,
-) -> float:
-    """Return the calibration error of every class, averaged over classes."""
-    proba = as_columns(proba)
-    if strategy == "isotonic":
-        options: Options = {"norm": norm, "sample_weight": weight}
-        errors = [
-            isotonic_calibration_error(column, codes == code, **options)
-            for code, column in enumerate(check_proba(proba).T)
-        ]
-        return float(combine_classes(np.array(errors), norm, average))
+    average: str = "mean",
+) -> tuple[float, Any]:
+    """Return the error of samples, and the number of bins or None."""
+    if strategy == "isotonic" and not isinstance(samples, LazySamples):
+        return _isotonic_error(samples, norm, average), None
+    weight, gap, correct, n_bins = gap_sums(samples, n_bins, strategy)
+    options: Options = {"reduce_bias": reduce_bias, "average": average}
+    return gap_error(weight, gap, correct, norm, **options), n_bins
+
+
+class GapSums(NamedTuple):
+    """Sums over the samples of each bin, (n_rows, n_bins) each, one row for each class.
+
+    Bins that no sample can be in may be left out, so that `n_bins` is a field too.
+    """
+
+    weight: Floats
+    gap: Floats  # probability minus correctness
+    correct: Array
+    n_bins: int
+
+
+def gap_sums(samples: Any, n_bins: Any, strategy: str) -> GapSums:
+    """Return the sums over bins of samples in memory, on a device or in Dask arrays."""
+    if isinstance(samples, LazySamples):
+        return GapSums(*dask_gap_sums(samples, n_bins, strategy), n_bins)
+    if samples.mode != "classwise":
+        return _column_gap_sums(samples, n_bins, strategy)
     if n_bins == "sweep":
         raise ValueError(
             'n_bins must be an integer or "cube_root" with mode="classwise", got '
             '"sweep". Use mode="top_label" or "positive".'
         )
-    mass, gap, correct = class_bin_sums(
-        proba,
-        codes,
-        n_bins=resolve_n_bins(n_bins, len(codes), weight),
+    if isinstance(samples, DeviceSamples):
+        if isinstance(n_bins, str):
+            total = samples.proba.shape[0]
+            if samples.weight is not None:
+                total = float(samples.xp.sum(samples.weight))
+            n_bins = cube_root_n_bins(total)
+        if n_bins > MOST_BINS:
+            raise ValueError(
+                f"n_bins must be at most {MOST_BINS} for the classes of array API "
+                f"inputs, got {n_bins}. Convert them to numpy arrays."
+            )
+        return GapSums(*device_class_sums(samples, n_bins, strategy), n_bins)
+    n_bins = resolve_n_bins(n_bins, len(samples.codes), samples.weight)
+    sums = class_bin_sums(
+        as_columns(samples.proba),
+        samples.codes,
+        n_bins=n_bins,
         strategy=strategy,
-        sample_weight=weight,
+        sample_weight=samples.weight,
         keep_empty=False,
     )
-    options = {"reduce_bias": reduce_bias, "average": average}
-    return gap_error(mass, gap, correct, norm, **options)
+    return GapSums(*sums, n_bins)
+
+
+def _column_gap_sums(samples: Any, n_bins: int | str, strategy: str) -> GapSums:
+    """Return the sums of one probability per sample."""
+    value, correct, weight = samples.column()
+    options: Options = {"strategy": strategy, "sample_weight": weight}
+    if n_bins == "sweep":
+        n_bins = sweep_n_bins(value, correct, **options)
+    n_bins = resolve_n_bins(n_bins, len(value), weight)
+    edges = parting_edges(value, n_bins=n_bins, **options)
+    sums = sums_between(edges, value, correct, weight)
+    gap = sums.confidence - sums.correct
+    return GapSums(sums.weight[None], gap[None], sums.correct[None], n_bins)
+
+
+def _isotonic_error(samples: Any, norm: str, average: str) -> float:
+    """Return the error relative to the isotonic regression."""
+    if samples.mode != "classwise":
+        value, correct, weight = samples.column()
+        return isotonic_calibration_error(
+            value, correct, norm=norm, sample_weight=weight
+        )
+    if not isinstance(samples, Samples):
+        raise ValueError(
+            'strategy must be "uniform" or "quantile" for the classes of array API '
+            'inputs, got "isotonic". Convert them to numpy arrays.'
+        )
+    columns = check_proba(as_columns(samples.proba)).T
+    options: Options = {"norm": norm, "sample_weight": samples.weight}
+    errors = [
+        isotonic_calibration_error(column, samples.codes == code, **options)
+        for code, column in enumerate(columns)
+    ]
+    return float(combine_classes(np.array(errors), norm, average))

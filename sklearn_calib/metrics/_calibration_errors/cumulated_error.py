@@ -14,7 +14,7 @@ from sklearn_calib._validation.declarations import (
     declare_interval,
     validate_params,
 )
-from sklearn_calib._validation.samples import evaluated_samples
+from sklearn_calib._validation.samples import read_samples
 
 
 @declare_interval(is_error=True, is_cumulated=True)
@@ -96,9 +96,9 @@ def ks_calibration_error(
     >>> round(ks_calibration_error([0, 0, 1, 1], [0.1, 0.3, 0.6, 0.9]), 3)
     0.1
     """
-    confidence, correct, weight = evaluated_samples(
+    confidence, correct, weight = read_samples(
         y_true, y_proba, labels, sample_weight, mode, pos_label
-    )
+    ).column()
     value, fraction, frequency = distinct_values(confidence, correct, weight)
     return float(np.abs(np.cumsum(fraction * (frequency - value))).max())
 
@@ -189,9 +189,9 @@ def cutoff_calibration_error(
     >>> round(cutoff_calibration_error([0, 0, 1, 1], [0.1, 0.3, 0.6, 0.9]), 3)
     0.125
     """
-    confidence, correct, weight = evaluated_samples(
+    confidence, correct, weight = read_samples(
         y_true, y_proba, labels, sample_weight, mode, pos_label
-    )
+    ).column()
     value, fraction, frequency = distinct_values(confidence, correct, weight)
     gaps = np.append(0, np.cumsum(fraction * (frequency - value)))
     return float(np.ptp(gaps))

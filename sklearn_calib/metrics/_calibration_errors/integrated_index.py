@@ -18,7 +18,7 @@ from sklearn_calib._validation.declarations import (
     StrOptions,
     validate_params,
 )
-from sklearn_calib._validation.samples import evaluated_samples
+from sklearn_calib._validation.samples import read_samples
 from sklearn_calib._validation.types import Floats
 
 # The default of LogOddsSplineCalibration.
@@ -148,7 +148,7 @@ def integrated_calibration_index(
     >>> round(integrated_calibration_index(y_true, expit(2 * logits)), 3)
     0.102
     """
-    value, outcome, weight = evaluated_samples(
+    value, outcome, weight = read_samples(
         y_true,
         y_proba,
         labels,
@@ -156,7 +156,7 @@ def integrated_calibration_index(
         mode,
         pos_label,
         of_two="positive",
-    )
+    ).column()
     value, mass, positives = sums_by_value(value, outcome, weight)
     log_odds = log_odds_of_one(value)
     curve = fit_curve(

@@ -20,7 +20,7 @@ from sklearn_calib._validation.declarations import (
     declare_interval,
     validate_params,
 )
-from sklearn_calib._validation.samples import evaluated_samples
+from sklearn_calib._validation.samples import read_samples
 from sklearn_calib._validation.types import Floats
 
 # Each value has an upper and a lower limit: two rows of slacks and of dual variables.
@@ -131,9 +131,9 @@ def smooth_calibration_error(
     >>> round(smooth_calibration_error(y_true, np.full(100, 0.9)), 3)
     0.2
     """
-    confidence, correct, weight = evaluated_samples(
+    confidence, correct, weight = read_samples(
         y_true, y_proba, labels, sample_weight, mode, pos_label
-    )
+    ).column()
     value, fraction, frequency = distinct_values(confidence, correct, weight)
     residual = fraction * (frequency - value)
     worst = minimize_lipschitz(
@@ -260,9 +260,9 @@ def post_processing_gap(
     >>> round(post_processing_gap(y_true, np.full(100, 0.9), loss="squared"), 3)
     0.04
     """
-    confidence, correct, weight = evaluated_samples(
+    confidence, correct, weight = read_samples(
         y_true, y_proba, labels, sample_weight, mode, pos_label
-    )
+    ).column()
     value, fraction, frequency = distinct_values(confidence, correct, weight)
     gap = _log_gap if loss == "log" else _squared_gap
     return max(0.0, float(fraction @ gap(value, fraction, frequency)))

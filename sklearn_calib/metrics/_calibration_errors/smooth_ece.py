@@ -26,7 +26,7 @@ from sklearn_calib._validation.probabilities import check_proba
 from sklearn_calib._validation.samples import (
     as_columns,
     check_evaluated,
-    evaluated_samples,
+    read_samples,
 )
 from sklearn_calib._validation.types import Array, Floats, Weights
 
@@ -179,7 +179,7 @@ def smooth_expected_calibration_error(
     """
     data = y_true, y_proba, labels, sample_weight, mode, pos_label
     if mode != "classwise":
-        *one, weight = evaluated_samples(*data)
+        *one, weight = read_samples(*data).column()
         evaluated: Any = [one]
     else:
         proba, codes, weight, _ = check_evaluated(*data)

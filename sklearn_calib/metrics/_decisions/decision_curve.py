@@ -19,7 +19,7 @@ from sklearn_calib._validation.declarations import (
     StrOptions,
     validate_params,
 )
-from sklearn_calib._validation.samples import evaluated_samples
+from sklearn_calib._validation.samples import read_samples
 from sklearn_calib._validation.types import Floats
 
 EVALUATED = {**TARGETS, "mode": [StrOptions({"positive", "top_label"}), None]}
@@ -211,7 +211,7 @@ def _curve(
     sample_weight: ArrayLike | None,
 ) -> NetBenefitCurve:
     at = check_thresholds(thresholds)
-    value, outcome, weight = evaluated_samples(
+    value, outcome, weight = read_samples(
         y_true,
         y_proba,
         labels,
@@ -219,7 +219,7 @@ def _curve(
         mode,
         pos_label,
         of_two="positive",
-    )
+    ).column()
     number = number_reached(value, at)
     sums = sums_by_number(number, outcome, weight, len(at))
     return NetBenefitCurve(at, net_benefit(*sums, at), net_benefit_of_all(*sums, at))

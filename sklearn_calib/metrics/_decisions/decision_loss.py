@@ -15,7 +15,7 @@ from sklearn_calib._validation.declarations import (
     declare_interval,
     validate_params,
 )
-from sklearn_calib._validation.samples import evaluated_samples
+from sklearn_calib._validation.samples import read_samples
 from sklearn_calib._validation.types import Floats
 
 
@@ -115,9 +115,9 @@ def calibration_decision_loss(
     >>> round(calibration_decision_loss([0, 0, 1, 1], [0.2, 0.6, 0.6, 0.9]), 3)
     0.1
     """
-    confidence, correct, weight = evaluated_samples(
+    confidence, correct, weight = read_samples(
         y_true, y_proba, labels, sample_weight, mode, pos_label
-    )
+    ).column()
     value, mass, positive = sums_by_value(confidence, correct, weight)
     value, total = value.astype(np.float64), mass.sum()
     mass, positive = mass / total, positive / total

@@ -23,7 +23,7 @@ from sklearn_calib._validation.declarations import (
     StrOptions,
     validate_params,
 )
-from sklearn_calib._validation.samples import evaluated_samples
+from sklearn_calib._validation.samples import read_samples
 
 
 class CalibrationBeltResult(NamedTuple):
@@ -170,7 +170,7 @@ def calibration_belt_test(
     >>> calibration_belt_test(y_true, proba**2).pvalue < 0.001
     True
     """
-    value, outcome, weight = evaluated_samples(
+    value, outcome, weight = read_samples(
         y_true,
         y_proba,
         labels,
@@ -178,7 +178,7 @@ def calibration_belt_test(
         mode,
         pos_label,
         of_two="positive",
-    )
+    ).column()
     sample = belt_sample(value, outcome, weight)
     selected = select_polynomial(sample, validation, max_degree, significance_level)
     if selected is None and np.isinf(sample.loss):
