@@ -2,7 +2,8 @@
 
     python tools/check_site.py build/html
 
-Only links to files in the folder are checked, so no network is needed.
+Only links to files in the folder are checked, so no network is needed. Sphinx's builder
+linkcheck asks the network, and reads neither images nor the links of the theme.
 """
 
 import argparse

@@ -1,4 +1,7 @@
-"""Nested parameters with prefixed names, such as ``loss__base__gamma``."""
+"""Nested parameters with prefixed names, such as ``loss__base__gamma``.
+
+Those of scikit-learn and skorch belong to objects; a loss is also given by its name.
+"""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,7 @@
-"""Hints for unknown parameters: names of other libraries, and similar names."""
+"""Hints for unknown parameters: names of other libraries, and similar names.
+
+skorch and scikit-learn name the unknown parameter, but no parameter to use instead.
+"""
 
 from collections.abc import Iterable
 from difflib import get_close_matches

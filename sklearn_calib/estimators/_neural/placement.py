@@ -99,7 +99,11 @@ _ALLOWED = _Allowed()
 
 
 class WorkCounter(TorchDispatchMode):
-    """Count the multiply-adds of matrix products and convolutions in the context."""
+    """Count the multiply-adds of matrix products and convolutions in the context.
+
+    The number of weights would not do, as a convolution uses each of its weights at
+    every position: for images, it is thousands of times too small.
+    """
 
     def __init__(self) -> None:
         super().__init__()
