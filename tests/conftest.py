@@ -10,28 +10,41 @@ import tracemalloc
 from collections.abc import Collection
 from functools import cache
 from itertools import chain, product
+from math import inf, nan
 from pathlib import Path
 from reprlib import Repr
 
+import pytest
+
 # Before numpy or torch are loaded: one thread, so that the suite may run in several
 # processes and sums come out alike, and figures that are drawn without a screen.
+# The process that starts the others needs neither: functions import them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
-
-import numpy as np
-import pytest
-from hypothesis import settings
-from sklearn import config_context
+# What collection makes is kept: there is no garbage to find.
+gc.disable()
 
 HERE = Path(__file__).parent
 DATA_VARIABLE = "SKLEARN_CALIB_DATA"
 DATA = Path(os.environ.get(DATA_VARIABLE, HERE.parent.parent / "shared" / "data"))
 
-# No deadline and no chance: a slow or an unlucky machine must not turn a test red.
-settings.register_profile("quick", deadline=None, derandomize=True, max_examples=10)
-settings.register_profile("ci", deadline=None, derandomize=True, max_examples=25)
-settings.register_profile("thorough", deadline=None, max_examples=1000)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+def pytest_collectstart():
+    load_profile()
+
+
+@cache
+def load_profile():
+    """Let hypothesis search as long as the environment says.
+
+    No deadline and no chance: a slow or an unlucky machine must not turn a test red.
+    """
+    from hypothesis import settings
+
+    settings.register_profile("quick", deadline=None, derandomize=True, max_examples=10)
+    settings.register_profile("ci", deadline=None, derandomize=True, max_examples=25)
+    settings.register_profile("thorough", deadline=None, max_examples=1000)
+    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -119,9 +132,9 @@ def pytest_collection_finish():
 
     It takes a tenth of the time of the tests otherwise.
     """
-    gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 10, 10)
+    gc.enable()
 
 
 def hold(metafunc, name, members, settings=()):
@@ -180,8 +193,13 @@ def pytest_pyfunc_call(pyfuncitem):
 # What metrics and displays refuse: labels, probabilities, options and the message.
 HALVES = [[0.5, 0.5], [0.25, 0.75]]
 BAD_INPUT = {
-    "NaN": ([0, 1], [[0.5, 0.5], [np.nan, 0.5]], {}, "y_proba must be finite, got NaN"),
-    "infinity": ([0, 1], [[0.5, 0.5], [np.inf, 0.5]], {}, "y_proba must be finite"),
+    "NaN": (
+        [0, 1],
+        [[0.5, 0.5], [nan, 0.5]],
+        {},
+        "y_proba must be finite, got NaN",
+    ),
+    "infinity": ([0, 1], [[0.5, 0.5], [inf, 0.5]], {}, "y_proba must be finite"),
     "logits": (
         *([0, 1], [[0.5, 0.5], [-4.0, 5.0]], {}),
         r"must lie in \[0, 1\], got values in \[-4, 5\].*not logits",
@@ -194,7 +212,7 @@ BAD_INPUT = {
         *([0, 1], [[0.5, 0.5], [1.0004, -0.0004]], {}),
         r"must lie in \[0, 1\], got values in \[-0.0004, 1.0004\]",
     ),
-    "1-d NaN": ([0, 1], [0.5, np.nan], {}, "y_proba must"),
+    "1-d NaN": ([0, 1], [0.5, nan], {}, "y_proba must"),
     "1-d logits": ([0, 1], [0.5, 1.5], {}, "y_proba must"),
     "length": (
         *([0, 1, 0], HALVES, {}),
@@ -209,7 +227,7 @@ BAD_INPUT = {
         "labels must contain 2 distinct labels",
     ),
     "missing label": (
-        [0.0, np.nan],
+        [0.0, nan],
         HALVES,
         {},
         "y_true must not contain missing values",
@@ -220,7 +238,7 @@ BAD_INPUT = {
         "sample_weight must be non-negative",
     ),
     "weight of NaN": (
-        *([0, 1], HALVES, {"sample_weight": [1, np.nan]}),
+        *([0, 1], HALVES, {"sample_weight": [1, nan]}),
         "sample_weight contains NaN",
     ),
     "one weight": ([0, 1], HALVES, {"sample_weight": [1]}, "sample_weight.shape"),
@@ -241,6 +259,7 @@ def reference():
 @pytest.fixture(scope="session")
 def shared_data():
     """Open a file of the shared data by its path, or skip where there is none."""
+    import numpy as np
 
     def load(path):
         if not (DATA / path).exists():
@@ -339,6 +358,8 @@ def peak_memory():
 @pytest.fixture
 def dispatch(monkeypatch):
     """Enable array API dispatch of scikit-learn."""
+    from sklearn import config_context
+
     monkeypatch.setenv("SCIPY_ARRAY_API", "1")
     try:
         with config_context(array_api_dispatch=True):

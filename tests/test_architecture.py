@@ -55,16 +55,21 @@ BASE_CLASSES = {"Calibrator", "CalibrationLoss"}
 ALL_LOSSES = [*losses.get_loss_names(), *losses.get_loss_names(multilabel=True)]
 
 MODULES = sorted(PACKAGE.rglob("*.py"))
-TREES = {
-    path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text("utf-8"))
-    for path in MODULES
-}
 TOPICS = sorted(
     path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()
 )
 PUBLIC_TOPICS = [topic for topic in TOPICS if not topic.startswith("_")]
 
 all_topics = pytest.mark.parametrize("topic", PUBLIC_TOPICS)
+
+
+@cache
+def trees():
+    """Return the parsed files of the package by name."""
+    return {
+        path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text("utf-8"))
+        for path in MODULES
+    }
 
 
 @cache
@@ -101,7 +106,7 @@ def test_each_package_is_in_the_order():
 
 def test_imports_point_to_the_right():
     wrong = []
-    for name, tree in TREES.items():
+    for name, tree in trees().items():
         parts = [PACKAGE.name, *name.removesuffix(".py").split("/")]
         for full in imported_names(tree):
             pairs = list(zip(parts, full.split("."), strict=False))
@@ -120,7 +125,7 @@ def test_no_files_import_each_other():
         ".".join([PACKAGE.name, *name.removesuffix(".py").split("/")]).removesuffix(
             ".__init__"
         ): name
-        for name in TREES
+        for name in trees()
     }
     graph = {
         name: {
@@ -128,7 +133,7 @@ def test_no_files_import_each_other():
             for full in imported_names(tree)
         }
         - {None}
-        for name, tree in TREES.items()
+        for name, tree in trees().items()
     }
     TopologicalSorter(graph).prepare()  # raises an error that shows a circle
 
@@ -147,7 +152,7 @@ def test_no_folder_has_too_many_entries():
 
 def test_packages_without_torch():
     found = {}
-    for name, tree in TREES.items():
+    for name, tree in trees().items():
         if name.split("/")[0].removesuffix(".py") in WITHOUT_TORCH:
             imported = {n.split(".")[0] for n in imported_names(tree)}
             loaded = {
@@ -171,7 +176,7 @@ def test_no_package_imports_a_module_of_another():
             and parts[1] not in {name.split("/")[0], *PRIVATE}
             and any(part.startswith("_") for part in parts[2:])
         ]
-        for name, tree in TREES.items()
+        for name, tree in trees().items()
     }
     assert not {name: names for name, names in found.items() if names}
 
@@ -180,7 +185,7 @@ def test_no_package_imports_a_module_of_another():
     "packages", [{"matplotlib"}, OF_ONNX, OF_DASK], ids=["plot", "onnx", "dask"]
 )
 def test_packages_of_extras_are_imported_inside_functions(packages):
-    loaded = {name: set(imported_when_loaded(tree)) for name, tree in TREES.items()}
+    loaded = {name: set(imported_when_loaded(tree)) for name, tree in trees().items()}
     assert not {
         name: found
         for name, names in loaded.items()
@@ -189,12 +194,12 @@ def test_packages_of_extras_are_imported_inside_functions(packages):
 
 
 def test_onnx_is_imported_in_its_package_only():
-    found = {name for name, tree in TREES.items() if OF_ONNX & roots(tree)}
+    found = {name for name, tree in trees().items() if OF_ONNX & roots(tree)}
     assert {name.split("/")[0] for name in found} == {"onnx"}
 
 
 def test_dask_is_imported_in_one_module_only():
-    found = {name for name, tree in TREES.items() if OF_DASK & roots(tree)}
+    found = {name for name, tree in trees().items() if OF_DASK & roots(tree)}
     assert found == {"_validation/dask_arrays.py"}
 
 
@@ -208,7 +213,7 @@ def test_privates_of_scikit_learn_are_known_in_few_files():
         name: [
             n for n in imported_names(tree) if re.match(r"sklearn\..*(?<=\.)_(?!_)", n)
         ]
-        for name, tree in TREES.items()
+        for name, tree in trees().items()
         if name not in KNOW_SKLEARN_PRIVATES
     }
     found = {name: names for name, names in privates.items() if names}
@@ -325,7 +330,7 @@ def test_every_metric_and_display_has_an_export(topic):
     package = f"sklearn_calib.{topic}"
     exports = [
         f"from sklearn_calib.{module} import {node.name}"
-        for path, tree in TREES.items()
+        for path, tree in trees().items()
         for module in [path.removesuffix(".py").replace("/", ".")]
         for node in tree.body
         if path.startswith(f"{topic}/")

@@ -49,6 +49,7 @@ CALIBRATORS = [
     TopLabelCalibrator(IsotonicCalibration()),
     VectorScaling(penalty="empirical_bayes"),
 ]
+NAMED = [(c, {repr(c), type(c).__name__}) for c in CALIBRATORS]
 
 
 def pytest_generate_tests(metafunc):
@@ -57,9 +58,7 @@ def pytest_generate_tests(metafunc):
     excused = getattr(metafunc.module, "EXCUSED", None)
     if excused is not None:
         reasons = excused.get(metafunc.function.__name__, {})
-        picked = [
-            c for c in CALIBRATORS if not {repr(c), type(c).__name__} & {*reasons}
-        ]
+        picked = [c for c, names in NAMED if not names & {*reasons}]
         defaults = [c for c in picked if c in DEFAULTS]
         settings = [c for c in picked if c not in DEFAULTS]
         metafunc.config.hold(metafunc, "calibrator", defaults, settings)
@@ -130,4 +129,4 @@ def fitted(fresh, overconfident):
 @pytest.fixture(scope="session")
 def registered():
     """Return the class names and the settings of all calibrators."""
-    return {repr(c) for c in CALIBRATORS} | {type(c).__name__ for c in CALIBRATORS}
+    return set().union(*(names for _, names in NAMED))
