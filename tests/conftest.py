@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import re
 import runpy
+import sys
 import tracemalloc
 from collections.abc import Collection
 from functools import cache
@@ -51,8 +52,8 @@ def load_profile():
 def pytest_generate_tests(metafunc):
     """Make one test of the cases of ``parametrize``, unless they are selected by name.
 
-    See `pytest_pyfunc_call` for the reason. The cases remain tests if they are slow, if
-    one of them has a mark, or if the test has a fixture that is made for each test.
+    See `pytest_pyfunc_call` for the reason. The cases remain tests if they are slow or
+    have a mark, or if the test has a fixture that is made for each case.
     """
     marks = [m for m in metafunc.definition.own_markers if m.name == "parametrize"]
     if runs_selected_cases(metafunc.config) or not can_be_joined(metafunc, marks):
@@ -62,8 +63,10 @@ def pytest_generate_tests(metafunc):
         names, values = mark.args
         if isinstance(names, str):
             names = [name.strip() for name in names.split(",")]
-        rows = [row_of(value, len(names)) for value in values]
-        metafunc.parametrize(names, [joined(names, rows)], ids=[pytest.HIDDEN_PARAM])
+        marked = [value for value in values if marks_of(value)]
+        rows = [row_of(v, len(names)) for v in values if not marks_of(v)]
+        ids = [pytest.HIDDEN_PARAM, *([None] * len(marked))]
+        metafunc.parametrize(names, [joined(names, rows), *marked], ids=ids)
 
 
 def runs_selected_cases(config):
@@ -74,22 +77,41 @@ def runs_selected_cases(config):
     return bool(config.option.keyword) or any("::" in arg for arg in config.args)
 
 
-def can_be_joined(metafunc, marks):
-    """Return whether the cases are quick, have no marks, and share their fixtures.
+# Fixtures that are made for each test and not for each case: contexts that do not
+# depend on what is run in them. What `monkeypatch` sets is undone between the cases,
+# `tmp_path` is a folder for each case, and figures are closed.
+CONTEXTS = {
+    *("capfd", "close_figures", "dispatch", "few_threads", "monkeypatch"),
+    *("no_gathering", "routing", "threads", "tmp_path", "undrawn"),
+}
 
-    What `monkeypatch` sets is undone between the cases.
+
+def can_be_joined(metafunc, marks):
+    """Return whether the cases are quick and share their fixtures.
+
+    If a case has a mark other than ``slow``, there must be no other parameters.
     """
     fixtures = metafunc._arg2fixturedefs.items()
     anew = {name for name, made in fixtures if made[-1].scope == "function"}
-    if metafunc.definition.get_closest_marker("slow") or anew - {"monkeypatch"}:
+    if metafunc.definition.get_closest_marker("slow") or anew - CONTEXTS:
         return False
     return all(
         len(mark.args) == 2
         and isinstance(mark.args[1], Collection)
         and mark.kwargs.keys() <= {"ids"}
-        and not any(isinstance(v, ParameterSet) and v.marks for v in mark.args[1])
+        and not all(map(marks_of, mark.args[1]))
+        and (len(marks) == 1 or all(map(is_slow_at_most, mark.args[1])))
         for mark in marks
     )
+
+
+def marks_of(value):
+    """Return the names of the marks of a case."""
+    return {m.name for m in value.marks} if isinstance(value, ParameterSet) else set()
+
+
+def is_slow_at_most(value):
+    return marks_of(value) <= {"slow"}
 
 
 ParameterSet = type(pytest.param())
@@ -171,7 +193,10 @@ def pytest_pyfunc_call(pyfuncitem):
     ]
     assert cases, "no case is left"
     failed, skipped = [], []
-    for case in cases:
+    for number, case in enumerate(cases):
+        if "tmp_path" in given:
+            case["tmp_path"] = given["tmp_path"] / str(number)
+            case["tmp_path"].mkdir()
         try:
             pyfuncitem.obj(**{**given, **case})
         except pytest.skip.Exception as reason:
@@ -180,6 +205,8 @@ def pytest_pyfunc_call(pyfuncitem):
             failed.append((error, case))
         if "monkeypatch" in given:
             given["monkeypatch"].undo()
+        if "matplotlib.pyplot" in sys.modules:
+            sys.modules["matplotlib.pyplot"].close("all")
     if failed:
         error = failed[0][0]
         shown = "".join(f"\n  {case}" for _, case in failed[:20])
@@ -356,14 +383,15 @@ def peak_memory():
 
 
 @pytest.fixture
-def dispatch(monkeypatch):
+def dispatch():
     """Enable array API dispatch of scikit-learn."""
     from sklearn import config_context
 
-    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
     try:
-        with config_context(array_api_dispatch=True):
-            yield
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("SCIPY_ARRAY_API", "1")
+            with config_context(array_api_dispatch=True):
+                yield
     except ImportError as missing:
         pytest.skip(f"scikit-learn cannot dispatch here: {missing}")
 

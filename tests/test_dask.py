@@ -31,13 +31,15 @@ ROWS = (0, 100, 0, 0, 120, 1, 79, 0)
 
 
 @pytest.fixture(autouse=True)
-def no_gathering(monkeypatch):
+def no_gathering():
     """Raise an error if a Dask array is converted to numpy without being asked to."""
 
     def refuse(array, *_, **__):
         raise AssertionError(f"{array} is gathered")
 
-    monkeypatch.setattr(da.Array, "__array__", refuse)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(da.Array, "__array__", refuse)
+        yield
 
 
 @pytest.fixture(autouse=True)

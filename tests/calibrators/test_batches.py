@@ -79,11 +79,14 @@ CUTS = [0, 0, 100, 101, 200]
 ignore_warnings = pytest.mark.filterwarnings("ignore")
 
 
-@pytest.fixture(params=[True, False], ids=["kept", "recomputed"])
-def keeping(request):
+both_ways = pytest.mark.parametrize("keeping", [True, False])
+
+
+def choose(keeping, monkeypatch):
     """Keep features of small data, or compute them again in each pass."""
-    if not request.param:
-        request.getfixturevalue("nothing_kept")
+    if not keeping:
+        for module in ("_numerics.sample_blocks", "_solvers.temperature_fit"):
+            monkeypatch.setattr(f"sklearn_calib.{module}.KEPT_SIZE", 0)
 
 
 def make_data(n_classes, from_logits=True):
@@ -119,10 +122,13 @@ def fit_whole(calibrator, from_logits, n_classes, has_weights=True):
 @pytest.mark.parametrize("calibrator", SUMMED + SORTING, ids=repr)
 @pytest.mark.parametrize("from_logits", [True, False])
 @pytest.mark.parametrize(("n_classes", "has_weights"), [(2, False), (4, True)])
-@pytest.mark.usefixtures("keeping")
-def test_batches_equal_memory(calibrator, from_logits, n_classes, has_weights, fresh):
+@both_ways
+def test_batches_equal_memory(
+    calibrator, from_logits, n_classes, has_weights, keeping, fresh, monkeypatch
+):
     whole, *data = fit_whole(calibrator, from_logits, n_classes, has_weights)
     X, labels = data[0], np.arange(n_classes)
+    choose(keeping, monkeypatch)
     parts = fresh(calibrator, from_logits=from_logits)
     parts.fit(batches=chunks_of(*data), labels=labels)
     # A search that only compares values finds the minimum to the root of the precision.
@@ -137,10 +143,11 @@ def test_batches_equal_memory(calibrator, from_logits, n_classes, has_weights, f
 @ignore_warnings
 @pytest.mark.parametrize("calibrator", ONE_VS_REST, ids=repr)
 @pytest.mark.parametrize("from_logits", [True, False])
-@pytest.mark.usefixtures("keeping")
-def test_sorting_batches_is_exact(calibrator, from_logits, fresh):
+@both_ways
+def test_sorting_batches_is_exact(calibrator, from_logits, keeping, fresh, monkeypatch):
     """For more classes than are read at once."""
     whole, *data = fit_whole(calibrator, from_logits, 11)
+    choose(keeping, monkeypatch)
     parts = fresh(calibrator, from_logits=from_logits)
     parts.fit(batches=chunks_of(*data), labels=np.arange(11))
     np.testing.assert_array_equal(parts.class_prior_, whole.class_prior_)

@@ -2,9 +2,17 @@
 
 from contextlib import contextmanager
 
+import matplotlib.pyplot as plt
 import pytest
 
 from sklearn_calib import displays
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    plt.close("all")
+    yield
+    plt.close("all")
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,5 @@
 """Coverage of the bands of reliability diagrams, with and without weights."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
@@ -27,12 +26,6 @@ ALL_BANDS = [
 ]
 all_bands = pytest.mark.parametrize(("display_class", "interval"), ALL_BANDS)
 N_TRIALS = 20
-
-
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
 
 
 def draw(display_class, y_true, y_proba, **options):

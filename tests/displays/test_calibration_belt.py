@@ -11,12 +11,6 @@ from sklearn_calib.displays import CalibrationBeltDisplay
 from sklearn_calib.metrics import calibration_belt_test
 
 
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
-
-
 @pytest.fixture(scope="module")
 def problem():
     """Return labels and overconfident predictions."""

@@ -20,12 +20,6 @@ from sklearn_calib.metrics import (
 RNG = np.random.default_rng(0)
 
 
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
-
-
 def predictions(n_classes, n_samples=200):
     """Return probabilities, and labels drawn from them that contain all classes."""
     y_proba = RNG.dirichlet(np.ones(n_classes), n_samples)

@@ -60,13 +60,6 @@ def network():
     return net.fit(X, CODES)
 
 
-@pytest.fixture(autouse=True)
-def _close_figures():
-    plt.close("all")
-    yield
-    plt.close("all")
-
-
 @pytest.fixture(scope="module")
 def monitor(classifier):
     """Return a monitor whose classifier becomes useless."""
@@ -77,7 +70,7 @@ def monitor(classifier):
     return monitor
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def draw(classifier, network, monitor):
     """Return a function that draws a display by name."""
 

@@ -1,6 +1,5 @@
 """Confidence dynamics: lines, empty bins and several runs."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -29,12 +28,6 @@ HISTORY = [
         TOP: [0.6, 0.8, 0.9],
     },
 ]
-
-
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
 
 
 def legend_texts(display):

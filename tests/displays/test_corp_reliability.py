@@ -1,6 +1,5 @@
 """CORP reliability diagram: the curve, and the decomposition of the Brier score."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -16,12 +15,6 @@ RNG = np.random.default_rng(0)
 # Rounded to two decimals, so that there are ties.
 Y_PROBA = RNG.random(200).round(2)
 Y_TRUE = (RNG.random(200) < 0.2 + 0.5 * Y_PROBA).astype(int)
-
-
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
 
 
 def draw(y_true, y_proba, **options):

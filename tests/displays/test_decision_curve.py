@@ -9,12 +9,6 @@ from sklearn_calib.displays import DecisionCurveDisplay
 from sklearn_calib.metrics import net_benefit_curve
 
 
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
-
-
 @pytest.fixture(scope="module")
 def problem():
     rng = np.random.default_rng(0)

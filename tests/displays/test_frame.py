@@ -2,7 +2,6 @@
 
 import sys
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -29,12 +28,6 @@ HISTORY = [
     {"epoch": 1, "gamma": [1.0, 1.2, 1.4], "calibration_gap": [0.0, 0.2, 0.4]},
     {"epoch": 3, "gamma": [0.9, 1.3], "calibration_gap": [-0.1, 0.1]},
 ]
-
-
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
 
 
 def test_every_display_has_a_frame():

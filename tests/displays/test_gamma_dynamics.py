@@ -15,12 +15,6 @@ GAMMA = [[1.0, 1.0, 0.3], [1.1, 0.9], [1.2, 0.8, -0.2], [1.3, 0.7, 0.2]]
 GAP = [[0.1, 0.0, -0.3], [0.1, -0.1], [0.1, -0.1, 0.2], [0.1, -0.1, 0.0]]
 
 
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
-
-
 @pytest.fixture
 def history():
     return make_history()

@@ -25,12 +25,6 @@ FAST = {"n_resamples": 20, "random_state": 0}
 FEW = Y[:300], PROBA[:300], GROUPS[:300]
 
 
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
-
-
 def draw(y_true=Y, y_proba=PROBA, groups=GROUPS, **options):
     options = {**FAST, **options}
     return GroupReliabilityDisplay.from_predictions(

@@ -12,12 +12,6 @@ from sklearn_calib.deployment import CalibrationMonitor
 from sklearn_calib.displays import MonitorDisplay
 
 
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
-
-
 def monitored(change, n_batches=30, n_samples=100, **options):
     rng = np.random.default_rng(0)
     monitor = CalibrationMonitor(labels=[0, 1], mode="positive", **options)

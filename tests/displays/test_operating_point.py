@@ -1,6 +1,5 @@
 """The operating point of a selective classifier on its risk-coverage curve."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -11,12 +10,6 @@ from sklearn_calib.displays import RiskCoverageDisplay
 # In the order of confidence right, right or wrong, wrong, right.
 Y_TRUE = ["a", "a", "b", "b", "a"]
 Y_PROBA = np.array([[0.9, 0.1], [0.8, 0.2], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]])
-
-
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
 
 
 @pytest.fixture

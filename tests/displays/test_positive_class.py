@@ -2,7 +2,6 @@
 
 from inspect import signature
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -36,12 +35,6 @@ FAST = {
     SmoothReliabilityDisplay: {"interval": None},
 }
 of_one_class = pytest.mark.parametrize("cls", WORDS)
-
-
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
 
 
 def draw(cls, pos_label="stay", name="net", **options):

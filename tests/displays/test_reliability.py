@@ -26,12 +26,6 @@ Y_PROBA = np.array(
 )
 
 
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
-
-
 @pytest.fixture
 def display():
     return ReliabilityDisplay.from_predictions(Y_TRUE, Y_PROBA, n_bins=3, name="first")

@@ -1,6 +1,5 @@
 """Reliability diagrams of several epochs on the same axes."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -22,12 +21,6 @@ HISTORY = [
     }
     for epoch in range(1, 11)
 ]
-
-
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
 
 
 def test_lines():

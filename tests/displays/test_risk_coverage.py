@@ -15,12 +15,6 @@ Y_TRUE = ["a", "a", "b", "b", "a"]
 Y_PROBA = np.array([[0.9, 0.1], [0.8, 0.2], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]])
 
 
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
-
-
 @pytest.fixture
 def display():
     return RiskCoverageDisplay.from_predictions(Y_TRUE, Y_PROBA, name="first")

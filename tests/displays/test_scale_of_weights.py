@@ -4,7 +4,6 @@ import inspect
 
 import numpy as np
 import pytest
-from matplotlib import pyplot as plt
 
 from sklearn_calib import displays
 from sklearn_calib.displays import (
@@ -23,12 +22,6 @@ def takes_weights(name):
 NAMES = list(filter(takes_weights, displays.__all__))
 # Attributes that are counts, which sum to the weights.
 COUNTS = {"counts", "histogram"}
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 def problem():

@@ -27,12 +27,6 @@ FAST = {"n_resamples": 10, "random_state": 0}
 FEW_BINS = {ReliabilityDisplay: {"n_bins": 4}}
 
 
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
-
-
 def draw_several(n_displays, cls=ReliabilityDisplay, ax=None, **options):
     """Return displays of different predictions on the same axes."""
     displays, options = [], options | FEW_BINS.get(cls, {})

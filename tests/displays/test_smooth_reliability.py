@@ -1,6 +1,5 @@
 """Smooth reliability diagram: the curve is that of smECE."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -19,12 +18,6 @@ CASES = {
     "tiny": np.array([0.1, 0.6, 0.7]),
 }
 all_cases = pytest.mark.parametrize("y_proba", CASES.values(), ids=CASES)
-
-
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
 
 
 def draw(y_true, y_proba, **options):

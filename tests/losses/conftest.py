@@ -118,16 +118,16 @@ def pytest_generate_tests(metafunc):
     }
     for name in metafunc.module.NOT_FOLLOWED:
         del cases[name]
-    # A fixture reads the case: each one is a test.
-    metafunc.parametrize("recorded", cases.values(), ids=cases.keys())
+    members = [pytest.param(case, id=name) for name, case in cases.items()]
+    metafunc.config.hold(metafunc, "recorded", members)
 
 
-@pytest.fixture
-def assert_recorded(recorded, reference, request):
+@pytest.fixture(scope="module")
+def assert_recorded(reference, request):
     """Return a function that compares a loss with the recorded value and gradient."""
     data = reference(request.module.REFERENCE)
 
-    def check(loss, *, merge=lambda grad: grad):
+    def check(recorded, loss, *, merge=lambda grad: grad):
         batch, values = data["inputs"][recorded["input"]], recorded["values"]
         logits = torch.tensor(batch["logits"], dtype=torch.float64, requires_grad=True)
         value = loss(logits, torch.tensor(batch["labels"]))

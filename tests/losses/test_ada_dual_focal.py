@@ -50,7 +50,7 @@ def test_recorded(recorded, assert_recorded):
     loss = AdaDualFocalLoss(n_bins=5, reduction=params["reduction"]).double()
     state = {"gamma": float64(params["gamma"]), "edges": float64(params["lower"][1:])}
     loss.load_state_dict(state)
-    assert_recorded(loss, merge=merge)
+    assert_recorded(recorded, loss, merge=merge)
 
 
 def test_gamma_is_that_of_the_bin_of_p_t_minus_q():

@@ -44,7 +44,7 @@ def test_recorded(recorded, assert_recorded):
     confidence = SCORES[recorded["params"]["score"]]
     if author == "CalibWeightedRisk":
         confidence = twice_softmax
-    assert_recorded(AURCLoss(confidence=confidence, weights=WEIGHTS[author]))
+    assert_recorded(recorded, AURCLoss(confidence=confidence, weights=WEIGHTS[author]))
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,8 @@ def test_known_values(logit, expected):
     assert loss.item() == pytest.approx(expected, rel=1e-14, abs=0)
 
 
-def test_recorded(assert_recorded):
-    assert_recorded(brier_loss)
+def test_recorded(recorded, assert_recorded):
+    assert_recorded(recorded, brier_loss)
 
 
 def test_soft_target():

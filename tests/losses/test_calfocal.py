@@ -49,7 +49,7 @@ def test_recorded(recorded, assert_recorded):
         "bin_accuracy": params["accuracy"],
     }
     loss.load_state_dict({name: float64(values) for name, values in state.items()})
-    assert_recorded(loss)
+    assert_recorded(recorded, loss)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -40,7 +40,10 @@ def test_recorded(recorded, assert_recorded):
     arguments = recorded_arguments(recorded["values"])
     lambd = params["rank_weight"]
     assert_recorded(
-        lambda *batch: crl_loss(*batch, lambd=lambd, confidence=confidence, **arguments)
+        recorded,
+        lambda *batch: crl_loss(
+            *batch, lambd=lambd, confidence=confidence, **arguments
+        ),
     )
 
 

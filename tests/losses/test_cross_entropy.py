@@ -94,7 +94,7 @@ def test_recorded(recorded, assert_recorded):
             logits, target, label_smoothing=scale * params["alpha"]
         )
 
-    assert_recorded(loss)
+    assert_recorded(recorded, loss)
 
 
 @pytest.mark.parametrize("label_smoothing", [0.0, 0.3])

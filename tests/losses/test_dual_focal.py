@@ -70,7 +70,7 @@ def test_recorded(recorded, assert_recorded):
             grad[5, 3] = 0
         return grad
 
-    assert_recorded(DualFocalLoss(**recorded["params"]), merge=merge)
+    assert_recorded(recorded, DualFocalLoss(**recorded["params"]), merge=merge)
 
 
 def test_recorded_q(reference):

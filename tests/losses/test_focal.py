@@ -27,7 +27,7 @@ def test_known_values(gamma, logit, expected):
 
 
 def test_recorded(recorded, assert_recorded):
-    assert_recorded(FocalLoss(**recorded["params"]))
+    assert_recorded(recorded, FocalLoss(**recorded["params"]))
 
 
 def test_repr():

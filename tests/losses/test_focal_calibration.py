@@ -50,7 +50,7 @@ def test_recorded(recorded, assert_recorded):
         gamma_cal=params.get("gamma_cal"),
         reduction=params["reduction"],
     )
-    assert_recorded(loss)
+    assert_recorded(recorded, loss)
 
 
 def test_sum_of_its_parts():

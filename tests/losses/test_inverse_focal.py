@@ -39,7 +39,7 @@ def test_known_values(gamma, logit, expected):
 def test_recorded(recorded, assert_recorded):
     params = recorded["params"]
     assert_recorded(
-        InverseFocalLoss(gamma=params["gamma"], reduction=params["reduction"])
+        recorded, InverseFocalLoss(gamma=params["gamma"], reduction=params["reduction"])
     )
 
 

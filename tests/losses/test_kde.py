@@ -34,7 +34,8 @@ def test_recorded(recorded, assert_recorded):
     mode, norm = MODES[params["mc_type"]], f"l{params['p']}"
     bandwidth = params["bandwidth"]
     assert_recorded(
-        lambda *batch: penalty(*batch, mode=mode, norm=norm, bandwidth=bandwidth)
+        recorded,
+        lambda *batch: penalty(*batch, mode=mode, norm=norm, bandwidth=bandwidth),
     )
 
 

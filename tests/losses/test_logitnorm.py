@@ -26,7 +26,7 @@ def test_known_values(temperature, logits, target, expected):
 
 def test_recorded(recorded, assert_recorded):
     assert recorded["params"]["eps"] == 1e-7
-    assert_recorded(LogitNormLoss(temperature=recorded["params"]["t"]))
+    assert_recorded(recorded, LogitNormLoss(temperature=recorded["params"]["t"]))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)

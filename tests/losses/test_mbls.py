@@ -22,9 +22,9 @@ def test_recorded(recorded, assert_recorded, reference):
         # The authors take the mean over the classes.
         lambd /= len(reference(REFERENCE)["inputs"][recorded["input"]]["logits"][0])
     if kind in ("entropy", "l1"):
-        assert_recorded(ConfidencePenaltyLoss(penalty=kind, lambd=lambd))
+        assert_recorded(recorded, ConfidencePenaltyLoss(penalty=kind, lambd=lambd))
     else:
-        assert_recorded(MbLSLoss(margin=params["margin"], lambd=lambd))
+        assert_recorded(recorded, MbLSLoss(margin=params["margin"], lambd=lambd))
 
 
 @pytest.mark.parametrize(

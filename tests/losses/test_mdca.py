@@ -31,10 +31,10 @@ def test_recorded(recorded, assert_recorded, reference):
     inputs = reference(REFERENCE)["inputs"][recorded["input"]]
     base = find_base(recorded["params"], len(inputs["logits"][0]))
     if recorded["id"].endswith("-MDCA") and "+" not in recorded["id"]:
-        assert_recorded(lambda *batch: mdca_loss(*batch) - base(*batch))
+        assert_recorded(recorded, lambda *batch: mdca_loss(*batch) - base(*batch))
         return
     loss = DCALoss if recorded["id"].endswith("+DCA") else MDCALoss
-    assert_recorded(loss(lambd=recorded["params"]["beta"], base=base))
+    assert_recorded(recorded, loss(lambd=recorded["params"]["beta"], base=base))
 
 
 def test_known_values():

@@ -17,7 +17,7 @@ NOT_FOLLOWED = {}
 def test_recorded(recorded, assert_recorded):
     lambd = recorded["params"].get("lamda", 1.0)
     if recorded["id"].endswith("ce+mmce"):
-        assert_recorded(MMCELoss(lambd=lambd))
+        assert_recorded(recorded, MMCELoss(lambd=lambd))
         return
     function = weighted_mmce_loss if "weighted" in recorded["id"] else mmce_loss
     recorded_target = recorded["values"].get("labels")
@@ -27,7 +27,7 @@ def test_recorded(recorded, assert_recorded):
             target = torch.tensor(recorded_target)
         return function(logits, target, lambd=lambd) - F.cross_entropy(logits, target)
 
-    assert_recorded(penalty)
+    assert_recorded(recorded, penalty)
 
 
 MIXED = [[2, 0, 0], [0, 1, 0], [0, 0.5, -1], [1.5, 1, 0]], [0, 1, 0, 0]

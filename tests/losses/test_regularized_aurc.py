@@ -38,7 +38,8 @@ def test_recorded(recorded, assert_recorded):
     )
     confidence = "msp" if params["input_is_softmax"] else twice_softmax
     assert_recorded(
-        RegularizedAURCLoss(lambd=params["gamma"], confidence=confidence, **variant)
+        recorded,
+        RegularizedAURCLoss(lambd=params["gamma"], confidence=confidence, **variant),
     )
 
 

@@ -41,7 +41,7 @@ def test_recorded(recorded, assert_recorded):
         thresholds=(0.2, 0.5),
         reduction=params["reduction"],
     )
-    assert_recorded(loss)
+    assert_recorded(recorded, loss)
 
 
 @pytest.mark.parametrize("name", ["small", "edge"])

@@ -44,7 +44,7 @@ def test_recorded(recorded, assert_recorded, reference):
     def penalty(logits, target):
         return function(logits, target, **params) - F.cross_entropy(logits, target)
 
-    assert_recorded(penalty)
+    assert_recorded(recorded, penalty)
 
 
 def known_penalty(function, **params):
