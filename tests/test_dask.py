@@ -231,11 +231,12 @@ def test_calibrators_predict_lazily(dtype):
         assert proba.dtype == dtype
         assert proba.chunks == (ROWS, (3,))
         assert labels.chunks == (ROWS,)
+        found, predicted = da.compute(proba, labels)
         expected = calibrator.predict_proba(X)
-        np.testing.assert_allclose(proba.compute(), expected, rtol=1e-6)
-        assert proba.compute().dtype == dtype
-        np.testing.assert_array_equal(labels.compute(), calibrator.predict(X))
-        assert labels.dtype == labels.compute().dtype
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(predicted, calibrator.predict(X))
+        assert labels.dtype == predicted.dtype
 
 
 def test_predictions_of_blocks_of_unknown_length():
@@ -289,10 +290,10 @@ def test_classifiers_predict_lazily():
         model.fit(data, y_true)
         proba, labels = model.predict_proba(lazy(data)), model.predict(lazy(data))
         assert proba.chunks == (ROWS, (3,))
-        assert proba.dtype == proba.compute().dtype == np.float64
-        expected = model.predict_proba(data)
-        np.testing.assert_allclose(proba.compute(), expected, rtol=1e-5)
-        np.testing.assert_array_equal(labels.compute(), model.predict(data))
+        found, predicted = da.compute(proba, labels)
+        assert proba.dtype == found.dtype == np.float64
+        np.testing.assert_allclose(found, model.predict_proba(data), rtol=1e-5)
+        np.testing.assert_array_equal(predicted, model.predict(data))
 
 
 def test_what_is_not_lazy_raises():

@@ -90,6 +90,8 @@ def check_in_memory(
     values: Any, name: str, way_out: str = "Call its method compute()."
 ) -> None:
     """Raise TypeError for Dask collections, all blocks of which numpy would load."""
+    if isinstance(values, np.ndarray):
+        return
     frames = (is_instance(values, "dask.dataframe", kind) for kind in FRAMES)
     if is_dask_array(values) or any(frames):
         raise TypeError(
@@ -124,6 +126,8 @@ def without_gradient(values: Any) -> Any:
 
 def as_array(values: Any, name: str) -> Array:
     """Return data of any library as a numpy array."""
+    if type(values) is np.ndarray:
+        return values
     if issparse(values):
         raise TypeError(
             f"{name} must be dense, got a sparse matrix. Use its toarray()."

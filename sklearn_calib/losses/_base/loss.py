@@ -191,7 +191,7 @@ class ReducedLoss(nn.Module):
         params : dict
             Parameter names mapped to their values, in the order of the constructor.
         """
-        parameters = inspect.signature(type(self)).parameters.values()
+        parameters = _parameters_of(type(self)).values()
         names = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD]
         return {name: getattr(self, name) for name in names}
 
