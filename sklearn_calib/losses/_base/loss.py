@@ -191,7 +191,8 @@ class ReducedLoss(nn.Module):
         params : dict
             Parameter names mapped to their values, in the order of the constructor.
         """
-        parameters = _parameters_of(type(self)).values()
+        own: Any = type(self)  # a class that mypy takes for unhashable
+        parameters = _parameters_of(own).values()
         names = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD]
         return {name: getattr(self, name) for name in names}
 
