@@ -173,8 +173,8 @@ print(table.to_string(float_format="{:.3f}".format), end="\n\n")
 # cross-entropy.
 #
 # With 20,000 images and weight decay, one update per epoch is enough. There
-# `benchmarks/bench_adafocal.py` measures an ECE of 0.154 for cross-entropy, 0.014 for
-# AdaFocal and 0.013 for FLSD-53, as means over three seeds.
+# `benchmarks/papers/bench_adafocal.py` measures an ECE of 0.154 for cross-entropy,
+# 0.014 for AdaFocal and 0.013 for FLSD-53, as means over three seeds.
 
 # %%
 # Plot the gammas

@@ -4,9 +4,9 @@
     python tools/freeze.py compare FOLDER
 
 The record has the values of every public function and class with valid and with hostile
-input (`benchmarks/hostile`), messages among them, metrics of 400 samples, fitted
-calibrators, networks trained with every loss, and what saved models and ONNX graphs
-contain and predict. The names of modules are left out.
+input (`benchmarks/correctness/hostile`), messages among them, metrics of 400 samples,
+fitted calibrators, networks trained with every loss, and what saved models and ONNX
+graphs contain and predict. The names of modules are left out.
 """
 
 import inspect
@@ -26,7 +26,7 @@ from tempfile import TemporaryDirectory
 FIXED = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 if not FIXED.items() <= os.environ.items():
     sys.exit(subprocess.call([sys.executable, *sys.argv], env={**os.environ, **FIXED}))
-sys.path.append(str(Path(__file__).parent.parent / "benchmarks"))
+sys.path.append(str(Path(__file__).parent.parent / "benchmarks" / "correctness"))
 
 import matplotlib as mpl  # noqa: E402
 import numpy as np  # noqa: E402

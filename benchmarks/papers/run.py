@@ -43,7 +43,7 @@ FORMAT = {"index": False, "float_format": "%.6g", "lineterminator": "\n"}
 
 def read_toml(name):
     """Return the content of a TOML file in this folder."""
-    return tomllib.loads((HERE / f"{name}.toml").read_text("utf-8"))
+    return tomllib.loads((HERE / "inputs" / f"{name}.toml").read_text("utf-8"))
 
 
 def plan(options):

@@ -12,7 +12,7 @@ from sklearn_calib.calibrators import get_calibrator, get_calibrator_names
 
 pytest.importorskip("matplotlib", reason="the script draws")
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks" / "studies"
 # Brier scores of CalArena's results for ImageNet, rounded to five digits.
 PUBLISHED = """
 Base-model,CIR,ETS,Hist-quantile,Hist-uniform,Isotonic,SVS,TS,VS
@@ -52,7 +52,7 @@ def _importable(monkeypatch):
 
 @pytest.fixture
 def win_rates():
-    import win_rates
+    from calarena import win_rates
 
     return win_rates
 
@@ -193,7 +193,7 @@ def test_a_failure_has_no_numbers(leaderboard, make):
 
 
 def test_page_has_the_results(leaderboard, tmp_path, monkeypatch):
-    """`python benchmarks/bench_leaderboard.py FOLDER --draw` updates it."""
+    """`python benchmarks/studies/bench_leaderboard.py FOLDER --draw` updates it."""
     before = leaderboard.PAGE.read_text(encoding="utf-8")
     page = tmp_path / "page.md"
     page.write_text(before, encoding="utf-8")

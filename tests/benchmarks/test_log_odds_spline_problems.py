@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks" / "studies"
 
 
 @pytest.mark.slow
@@ -20,5 +20,5 @@ def test_the_curved_problems_are_those_of_the_rule(shared_data, monkeypatch):
         assert bench.choose_problems() == bench.CURVED
     finally:
         for name in {*sys.modules} - known:
-            if name.startswith(("bench_", "peers", "resumable")):
+            if name.startswith(("bench_", "helpers.")):
                 del sys.modules[name]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks" / "guarantees"
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def bench(monkeypatch):
 
     yield bench_monitoring
     for name in {*sys.modules} - known:
-        if name.startswith(("bench_", "resumable")):
+        if name.startswith(("bench_", "helpers.")):
             del sys.modules[name]
 
 

@@ -15,6 +15,8 @@ from sklearn_calib.losses import get_loss
 from sklearn_calib.metrics import expected_calibration_error
 
 PAPERS = Path(__file__).parents[2] / "benchmarks" / "papers"
+INPUTS = PAPERS / "inputs"
+FOLDERS = PAPERS, PAPERS / "page"
 
 path = Path(__file__).with_name("train_papers.py")
 spec = importlib.util.spec_from_file_location(path.stem, path)
@@ -25,11 +27,12 @@ spec.loader.exec_module(train_papers)
 @pytest.fixture(scope="module", autouse=True)
 def _importable():
     """Let the scripts import one another, as they do when they are run."""
-    sys.path.insert(0, str(PAPERS))
+    sys.path[:0] = map(str, FOLDERS)
     yield
-    sys.path.remove(str(PAPERS))
-    for path in PAPERS.glob("*.py"):
-        sys.modules.pop(path.stem, None)
+    for folder in FOLDERS:
+        sys.path.remove(str(folder))
+        for path in folder.glob("*.py"):
+            sys.modules.pop(path.stem, None)
 
 
 @pytest.fixture
@@ -103,11 +106,11 @@ def test_augmentation_moves_and_flips(networks):
 
 
 def test_each_loss_exists():
-    losses = tomllib.loads((PAPERS / "losses.toml").read_text("utf-8"))
+    losses = tomllib.loads((INPUTS / "losses.toml").read_text("utf-8"))
     for path in [
-        *PAPERS.glob("*20*.toml"),
-        PAPERS / "small.toml",
-        PAPERS / "medium.toml",
+        *INPUTS.glob("*20*.toml"),
+        INPUTS / "small.toml",
+        INPUTS / "medium.toml",
     ]:
         assert set(tomllib.loads(path.read_text("utf-8"))["losses"]) <= set(losses)
     for params in losses.values():
@@ -116,10 +119,10 @@ def test_each_loss_exists():
 
 
 def test_metrics_are_those_published_that_are_measured():
-    published = pd.read_csv(PAPERS / "published.csv")
+    published = pd.read_csv(INPUTS / "published.csv")
     measured = pd.read_csv(PAPERS / "results" / "small.csv", nrows=1)
     for paper, rows in published.groupby("paper"):
-        described = tomllib.loads((PAPERS / f"{paper}.toml").read_text("utf-8"))[
+        described = tomllib.loads((INPUTS / f"{paper}.toml").read_text("utf-8"))[
             "metrics"
         ]
         assert set(described) == set(rows["metric"]) & set(measured)
@@ -132,14 +135,14 @@ def test_seeds_are_the_papers(run):
 
 
 def test_published_numbers_are_ours_to_compare():
-    table = pd.read_csv(PAPERS / "published.csv")
+    table = pd.read_csv(INPUTS / "published.csv")
     assert not table.isna().any(axis=None)
     assert not table.duplicated(
         ["paper", "table", "data", "network", "loss", "map", "metric"]
     ).any()
     tables = {
         (path.stem, number)
-        for path in PAPERS.glob("*20*.toml")
+        for path in INPUTS.glob("*20*.toml")
         for item in tomllib.loads(path.read_text("utf-8"))["item"]
         for number in item.get("tables", [])
     }

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-PAPERS = Path(__file__).parents[2] / "benchmarks" / "papers"
+PAPERS = Path(__file__).parents[2] / "benchmarks" / "papers" / "page"
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Memory of calibrators, which do not copy the predictions, and results of the same.
 
 The memory is what numpy allocates at the same time, as a multiple of the predictions.
-`benchmarks/bench_memory.py` measures the memory of the process.
+`benchmarks/memory/bench_memory.py` measures the memory of the process.
 """
 
 import numpy as np

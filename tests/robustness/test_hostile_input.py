@@ -1,7 +1,8 @@
 """Hostile input to every public name ends in a result or in a clear error.
 
-The tables and the judge are those of ``benchmarks/bench_robustness.py``; whatever is
-added to an ``__all__`` is tried without a line here.
+The tables and the judge are those of
+``benchmarks/correctness/bench_robustness.py``; whatever is added to an ``__all__`` is
+tried without a line here.
 """
 
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks" / "correctness"
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -412,7 +412,7 @@ class Calibrator(
 
         With this number or more, calibration increases the log loss of a well
         calibrated classifier by at most about 5 % in
-        benchmarks/bench_calibration_size.py. 0 if it was not measured.
+        benchmarks/studies/bench_calibration_size.py. 0 if it was not measured.
         """
         return 0, 0
 

@@ -173,7 +173,7 @@ def bootstrap_interval(
     at least 0.91 for the expected calibration error, and at least 0.89 for errors
     without bins. The coverage of "bca" intervals was 0.85 to 0.89 for the log loss and
     areas under curves, and 0.82 for :func:`coverage_at_risk`, which is not smooth. See
-    `benchmarks/bench_intervals.py`.
+    `benchmarks/guarantees/bench_intervals.py`.
 
     References
     ----------

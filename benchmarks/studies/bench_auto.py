@@ -1,0 +1,379 @@
+"""`AutoCalibrator` against its calibrators and against no calibration.
+
+    python benchmarks/studies/bench_auto.py results public
+    python benchmarks/studies/bench_auto.py results tune
+    python benchmarks/studies/bench_auto.py results evaluate
+    python benchmarks/studies/bench_auto.py results harm
+    python benchmarks/studies/bench_auto.py results cost
+
+- `public`: the files of bench_public_logits.py with at most 20 classes, in random
+  halves: one to draw the calibration samples from, and the other is the test set.
+- `tune` and `evaluate`: gradient boosting, forests, naive Bayes and nets with their
+  default parameters on the tables of bench_trees.py, images and texts. A third of the
+  rows trains the classifier, whose scores for the others are saved in `results/scores`.
+  The pseudo-counts and the calibrators were chosen with `public` and `tune`, every
+  second of `TABLES`, and `evaluate` was run once afterwards.
+- `harm`: 50 draws of calibration samples for the simulated calibrated classifiers of
+  bench_calibration_size.py and two more, and for the public files. Prints the mean
+  increase of the log loss by calibration as a multiple of the limit: the larger of
+  0.5 % and 0.5 / n.
+- `cost`: CPU seconds of a fit, and their ratio to those of the slowest calibrator.
+
+`public`, `tune` and `evaluate` draw 50, 200, 1000 and 3000 calibration samples, but at
+most half of the samples, and test with at most 2500 others. They print mean ranks in
+log loss and Brier score among the calibrators and none. "average" (`AutoCalibrator`) is
+ranked together with them, and so are "best", the one with the lowest cross-validated
+log loss, and "one_se", the one with the fewest parameters within a standard error of
+it. Existing rows of the CSV files are not computed again. Uses one thread.
+"""
+
+import argparse
+import io
+import itertools
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from bench_calibration_size import Simulated
+from bench_public_logits import DATA, read_data
+from bench_trees import read_tables
+from helpers.resumable import open_results
+from scipy.special import xlogy
+from sklearn.base import clone
+from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.model_selection import train_test_split
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
+
+from sklearn_calib._numerics.softmax import lift_zeros, softmax
+from sklearn_calib._sklearn.response import holds_logits, predict_scores
+from sklearn_calib.calibrators import (
+    AutoCalibrator,
+    JointBetaCalibration,
+    LogOddsSplineCalibration,
+    StructuredMatrixScaling,
+    TemperatureScaling,
+)
+
+EB = "empirical_bayes"
+# All that are averaged by default for 3 to 100 classes, in the order of complexity.
+CALIBRATORS = {
+    "temperature": TemperatureScaling(),
+    "joint_beta, EB": JointBetaCalibration(penalty=EB),
+    "structured_matrix, EB": StructuredMatrixScaling(lambd=EB),
+    "structured_matrix": StructuredMatrixScaling(),
+    "log_odds_spline": LogOddsSplineCalibration(),
+}
+# Numbers of calibration samples, and of draws.
+SIZES = {50: 3, 200: 3, 1000: 2, 3000: 1}
+HARM_SIZES = [50, 200, 1000]
+N_DRAWS = 50
+N_TEST = 2500
+MOST_CLASSES = 26
+SIMULATED = [(2, 0.97), (2, 0.8), (10, 0.9), (10, 0.99), (10, 0.999)]
+# Public files that are (nearly) calibrated or have few errors: all sizes are drawn.
+CRITICAL = {"mnist_cnn", "cifar10_noisylabels_nlcc", "coco_faster-rcnn"}
+COSTS = [(n, k) for k in (2, 4, 10, 26, 100, 1000) for n in (50, 1000, 10_000)]
+FIELDS = ["data", "samples", "draw", "method", "nll", "brier"]
+CLASSIFIERS = {
+    "boosting": HistGradientBoostingClassifier(random_state=0),
+    "forest": RandomForestClassifier(random_state=0),
+    "naive_bayes": make_pipeline(StandardScaler(), GaussianNB()),
+    "net": make_pipeline(StandardScaler(), MLPClassifier(max_iter=100, random_state=0)),
+}
+N_COMPONENTS = 50
+# Names of all tables, so that none has to be read to know the halves.
+TABLES = [
+    "adult",
+    "breast_cancer",
+    "cifar10",
+    "digits",
+    "fashion_mnist",
+    "german_credit",
+    "krkopt",
+    "letter",
+    "mnist",
+    "newsgroups",
+    "pendigits",
+    "satimage",
+    "segment",
+    "spambase",
+]
+# The method was chosen with the first half, and evaluated once on the second half.
+HALVES = {"tune": TABLES[::2], "evaluate": TABLES[1::2]}
+
+
+def read_images_and_text():
+    """Yield the name of each data set, its features and its labels."""
+    for name in ("fashion_mnist", "mnist"):
+        file = np.load(DATA / "images" / f"{name}_test.npz", allow_pickle=False)
+        yield name, lambda file=file: (reduced(file["images"]), file["labels"])
+    yield "cifar10", read_cifar10
+    yield "newsgroups", read_newsgroups
+
+
+def reduced(images):
+    """Return the principal components of images."""
+    pixels = images.reshape(len(images), -1) / 255
+    return PCA(N_COMPONENTS, random_state=0).fit_transform(pixels)
+
+
+def read_cifar10():
+    from PIL import Image
+
+    file = np.load(DATA / "images" / "cifar10_jpeg_test.npz", allow_pickle=False)
+    data, ends = file["jpeg"].tobytes(), file["offsets"]
+    images = [
+        np.asarray(Image.open(io.BytesIO(data[low:high])).convert("RGB"))
+        for low, high in itertools.pairwise(ends)
+    ]
+    return reduced(np.stack(images)), file["labels"]
+
+
+def read_newsgroups():
+    frame = pd.read_csv(DATA / "text" / "20news_bydate_test.csv.gz")
+    counts = TfidfVectorizer(min_df=5, sublinear_tf=True).fit_transform(frame["text"])
+    svd = TruncatedSVD(N_COMPONENTS, random_state=0)
+    return svd.fit_transform(counts), frame["label"].to_numpy()
+
+
+def read_half(half):
+    """Yield the name, the features and the labels of each table of a half."""
+    for name, read in read_images_and_text():
+        if name in HALVES[half]:
+            yield name, *read()
+    for name, X, y in read_tables():
+        if name in HALVES[half]:
+            yield name, X, y
+
+
+def predict_all(folder, half):
+    """Train the missing classifiers, and save their scores for the other rows."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, X, y in read_half(half):
+        X, rest, y, y_rest = train_test_split(
+            X, y, train_size=1 / 3, stratify=y, random_state=0
+        )
+        for kind, classifier in CLASSIFIERS.items():
+            path = folder / f"{name}_{kind}.npz"
+            if path.exists():
+                continue
+            classifier.fit(X, y)
+            from_logits = holds_logits(classifier)
+            scores = predict_scores(classifier, rest, from_logits)
+            np.savez(path, scores=scores, labels=y_rest, from_logits=from_logits)
+
+
+def read_scores(folder, half):
+    """Yield the name of each table and classifier, its logits, and its labels."""
+    predict_all(folder, half)
+    for path in sorted(folder.glob("*.npz")):
+        if path.stem.rsplit("_", 1)[0].removesuffix("_naive") in HALVES[half]:
+            file = np.load(path)
+            yield path.stem, file["scores"], file["labels"], bool(file["from_logits"])
+
+
+def read_public():
+    """Yield the name of each public file, its scores, its labels and their kind."""
+    for name, from_logits, *parts in read_data():
+        X, y, X_test, y_test = parts
+        scores = np.concatenate([X, X_test]).astype(np.float64)
+        if scores.shape[1] <= MOST_CLASSES:
+            yield name, scores, np.append(y, y_test).astype(int), from_logits
+
+
+class Recorded(AutoCalibrator):
+    """It also keeps the held-out probabilities of the true classes."""
+
+    def _held_out(self, data):
+        self.held_out_ = super()._held_out(data)
+        return self.held_out_
+
+
+def probabilities(X, y, X_test, *, from_logits):
+    """Yield each method and its probabilities of the test set."""
+    labels = np.arange(X.shape[1])
+    auto = Recorded(from_logits=from_logits).fit(X, y, labels=labels)
+    yield "average", auto.predict_proba(X_test)
+    fitted = {repr(each): each for each in auto.calibrators_}
+    plain = (
+        softmax(X_test) if from_logits else lift_zeros(X_test, auto.zero_replacement_)
+    )
+    proba, held_out = {"none": plain}, {"none": auto.held_out_[:, 0]}
+    for name, given in CALIBRATORS.items():
+        new = clone(given).set_params(from_logits=from_logits)
+        column = [*fitted].index(repr(new)) + 1 if repr(new) in fitted else None
+        known = fitted.get(repr(new)) or new.fit(X, y, labels=labels)
+        proba[name] = known.predict_proba(X_test)
+        if column:
+            held_out[name] = auto.held_out_[:, column]
+    yield from proba.items()
+    losses = {name: -np.log(each) for name, each in held_out.items()}
+    best = min(losses, key=lambda name: losses[name].mean())
+    yield "best", proba[best]
+    for name, loss in losses.items():
+        gap = loss - losses[best]
+        if gap.mean() <= gap.std(ddof=1) / np.sqrt(len(gap)):
+            yield "one_se", proba[name]
+            break
+
+
+def measure(proba, y):
+    """Return the log loss and the Brier score."""
+    proba = proba / proba.sum(axis=1, keepdims=True)
+    true = proba[np.arange(len(y)), y]
+    brier = np.mean((proba**2).sum(axis=1) - 2 * true + 1)
+    return -np.log(np.maximum(true, 1e-15)).mean(), brier
+
+
+def run_ranks(path, data):
+    """Compute the missing rows."""
+    with open_results(path, FIELDS, n_keys=3) as (done, append):
+        for name, X, y, from_logits in data:
+            for size, n_draws in SIZES.items():
+                for draw in range(n_draws if size <= len(y) // 2 else 0):
+                    if (name, str(size), str(draw)) in done:
+                        continue
+                    order = np.random.default_rng(draw).permutation(len(y))
+                    few, test = order[:size], order[size : size + N_TEST]
+                    methods = [
+                        *probabilities(X[few], y[few], X[test], from_logits=from_logits)
+                    ]
+                    for method, proba in methods:
+                        append([name, size, draw, method, *measure(proba, y[test])])
+
+
+def print_ranks(path):
+    rows = pd.read_csv(path)
+    singles = ["none", *CALIBRATORS]
+    for sizes in [*([size] for size in SIZES), [*SIZES]]:
+        some = rows[rows["samples"].isin(sizes)]
+        columns = {}
+        for measure_ in ("nll", "brier"):
+            wide = some.pivot_table(measure_, ["data", "samples", "draw"], "method")
+            ranks = wide[singles].rank(axis=1)
+            for method in wide.columns.drop(singles):
+                own = wide[[*singles, method]].rank(axis=1)[method]
+                ranks[method] = own
+            columns[f"rank {measure_}"] = ranks.mean()
+            columns[measure_] = wide.mean()
+        ratio = some.pivot_table("nll", ["data", "samples", "draw"], "method")
+        change = 100 * (ratio.div(ratio["none"], axis=0) - 1)
+        columns["mean change %"] = change.mean()
+        columns["worst change %"] = change.groupby(level=[0, 1]).mean().max()
+        n_cells = len(ratio)
+        print(
+            f"\n{sizes} samples, {n_cells} cells of {some['data'].nunique()} data sets"
+        )
+        print(pd.DataFrame(columns).sort_values("rank nll").round(4).to_string())
+
+
+def run_harm(path):
+    """Compute the missing mean increases of the log loss."""
+    fields = ["data", "samples", "errors", "before", "after"]
+    with open_results(path, fields, n_keys=2) as (done, append):
+        for name, draw, sizes in harm_sources():
+            for size in sizes:
+                if (name, str(size)) in done:
+                    continue
+                results = [draw(size, np.random.default_rng(i)) for i in range(N_DRAWS)]
+                append([name, size, *np.mean(results, axis=0)])
+
+
+def harm_sources():
+    """Yield names, functions that return the losses of a draw, and sizes."""
+    for setting in SIMULATED:
+        source = Simulated(*setting, 1)
+
+        def simulated(size, rng, source=source):
+            X, y, X_test, truth = source.draw(size, rng)
+            auto = AutoCalibrator(from_logits=True)
+            auto.fit(X, y, labels=np.arange(X.shape[1]))
+            after = auto.predict_proba(X_test)
+            losses = [-xlogy(truth, p).sum(axis=1).mean() for p in (truth, after)]
+            return auto.n_errors_, *losses
+
+        yield source.name, simulated, HARM_SIZES
+    for name, X, y, from_logits in read_public():
+
+        def measured(size, rng, X=X, y=y, from_logits=from_logits):
+            order = rng.permutation(len(y))
+            few, test = order[:size], order[size : size + N_TEST]
+            auto = AutoCalibrator(from_logits=from_logits)
+            auto.fit(X[few], y[few], labels=np.arange(X.shape[1]))
+            X_test = X[test]
+            before = (
+                softmax(X_test)
+                if from_logits
+                else lift_zeros(X_test, auto.zero_replacement_)
+            )
+            losses = [
+                measure(p, y[test])[0] for p in (before, auto.predict_proba(X_test))
+            ]
+            return auto.n_errors_, *losses
+
+        yield name, measured, HARM_SIZES if name in CRITICAL else HARM_SIZES[:1]
+
+
+def print_harm(path):
+    rows = pd.read_csv(path)
+    limit = np.maximum(0.005 * rows["before"], 0.5 / rows["samples"])
+    rows["part of limit"] = (rows["after"] - rows["before"]) / limit
+    rows["change %"] = 100 * (rows["after"] / rows["before"] - 1)
+    print(rows.round(4).sort_values("part of limit").to_string())
+
+
+def print_cost():
+    """Print the CPU seconds of a fit, and the ratio to the slowest calibrator."""
+    rng = np.random.default_rng(0)
+    print(f"{'classes':>8}{'samples':>9}{'seconds':>10}{'ratio':>8}  slowest")
+    for n_samples, n_classes in COSTS:
+        X = 3 * rng.normal(size=(n_samples, n_classes))
+        y = (X / 2 + rng.gumbel(size=X.shape)).argmax(axis=1)
+        labels = np.arange(n_classes)
+        start = time.process_time()
+        auto = AutoCalibrator(from_logits=True).fit(X, y, labels=labels)
+        total = time.process_time() - start
+        seconds = {}
+        for each in auto.calibrators_:
+            start = time.process_time()
+            clone(each).fit(X, y, labels=labels)
+            seconds[repr(each)] = time.process_time() - start
+        slowest = max(seconds, key=seconds.get)
+        ratio = total / seconds[slowest]
+        print(
+            f"{n_classes:8}{n_samples:9}{total:10.3f}{ratio:8.1f}  {slowest}",
+            flush=True,
+        )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("part", choices=["public", *HALVES, "harm", "cost"])
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    path = args.folder / f"auto_{args.part}.csv"
+    with threadpool_limits(1):
+        if args.part == "cost":
+            print_cost()
+        elif args.part == "harm":
+            run_harm(path)
+            print_harm(path)
+        else:
+            is_public = args.part == "public"
+            scores = args.folder / "scores"
+            data = read_public() if is_public else read_scores(scores, args.part)
+            run_ranks(path, data)
+            print_ranks(path)
+
+
+if __name__ == "__main__":
+    main()
