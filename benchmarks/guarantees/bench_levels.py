@@ -23,7 +23,7 @@ Each rate is estimated from `--repeats` data sets, or fewer if they take more th
 """
 
 import argparse
-import csv
+import sys
 import time
 from functools import partial
 from inspect import signature
@@ -36,6 +36,10 @@ from sklearn.metrics import brier_score_loss
 
 from sklearn_calib import metrics as m
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "studies"))
+from helpers.resumable import add_missing
+
+FIELDS = ["test", "kind", "n_samples", "rate", "error", "repeats"]
 DRAWS = {"n_resamples": 99}
 kernel = partial(m.kernel_calibration_test, **DRAWS)
 TESTS = {
@@ -171,15 +175,8 @@ def measure(draw, args):
         if time.process_time() - start > args.seconds and len(rejected) >= 20:
             break
     rate = np.mean(rejected)
-    return rate, np.sqrt(rate * (1 - rate) / len(rejected)), len(rejected)
-
-
-def read(path):
-    """Return the rows of an output file by their names."""
-    if path is None or not path.exists():
-        return {}
-    with path.open(newline="") as file:
-        return {(*row[:2], int(row[2])): row[3:] for row in csv.reader(file)}
+    error = np.sqrt(rate * (1 - rate) / len(rejected))
+    return f"{rate:.3f}", f"{error:.3f}", len(rejected)
 
 
 def main():
@@ -194,22 +191,11 @@ def main():
     parser.add_argument("--repeats", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--output", type=Path)
+    parser.add_argument("--output", type=Path, required=True)
     args = parser.parse_args()
-    known = read(args.output)
-    for key, draw in rows(args):
-        if key not in known:
-            rate, error, count = measure(draw, args)
-            known[key] = f"{rate:.3f}", f"{error:.3f}", count
-            if args.output is not None:
-                with args.output.open("a", newline="") as file:
-                    csv.writer(file).writerow([*key, *known[key]])
-        test, kind, n_samples = key
-        rate, error, count = known[key]
-        print(
-            f"{test:32}{kind:14}{n_samples:6}  {rate} ({error}), {count} samples",
-            flush=True,
-        )
+    draws = dict(rows(args))
+    add_missing(args.output, FIELDS, draws, lambda *key: measure(draws[key], args))
+    print(args.output.read_text("utf-8"))
 
 
 if __name__ == "__main__":

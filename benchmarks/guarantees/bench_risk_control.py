@@ -19,6 +19,7 @@ are in the output file already are not measured again.
 
 import argparse
 import sys
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +30,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn_calib.estimators import SelectiveClassifier
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "studies"))
-from helpers.resumable import open_results
+from helpers.resumable import add_missing
 
 LIMIT, DELTA, N_POPULATION, CLASSES = 0.1, 0.1, 100_000, np.arange(3)
 COST = np.array([[0, 1, 2], [4, 0, 1], [2, 1, 0]])
@@ -159,17 +160,14 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, required=True)
     args = parser.parse_args()
-    with open_results(args.output, FIELDS, 3) as (known, append):
-        for population, draw in POPULATIONS.items():
-            data = draw(np.random.default_rng(args.seed))
-            for name in args.risks:
-                for n_samples in args.n_samples:
-                    key = name, population, str(n_samples)
-                    if key not in known:
-                        found = measure(
-                            RISKS[name], *data, n_samples, args.repeats, args.seed
-                        )
-                        append([*key, *(f"{each:.3f}" for each in found), args.repeats])
+
+    def row(name, population, n_samples):
+        data = POPULATIONS[population](np.random.default_rng(args.seed))
+        found = measure(RISKS[name], *data, n_samples, args.repeats, args.seed)
+        return *(f"{each:.3f}" for each in found), args.repeats
+
+    keys = product(args.risks, POPULATIONS, args.n_samples)
+    add_missing(args.output, FIELDS, keys, row)
     print(args.output.read_text("utf-8"))
 
 

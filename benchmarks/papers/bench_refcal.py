@@ -19,6 +19,7 @@ classes are balanced.
 import argparse
 import io
 import os
+import sys
 import tempfile
 import time
 from dataclasses import dataclass, replace
@@ -42,6 +43,9 @@ from sklearn_calib.metrics import (
     expected_calibration_error,
     failure_auroc_score,
 )
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "studies"))
+from helpers.resumable import add_missing
 
 DEFAULT = Path(__file__).parents[3] / "shared" / "data"
 DATA = Path(os.environ.get("SKLEARN_CALIB_DATA", DEFAULT)) / "images"
@@ -184,29 +188,23 @@ def measure(model, X_test, y_test):
 
 def train_missing(options):
     """Train the models whose results are missing, and append each to the output."""
-    done = {(result["row"], result["seed"]) for result in read_results(options)}
+    settings = sizes(options)
     wanted = product(options.seeds, options.rows)
-    missing = [(row, seed) for seed, row in wanted if (row, seed) not in done]
+    keys = [(row, seed, *settings.values()) for seed, row in wanted]
     with tempfile.TemporaryDirectory() as folder:
         memory = Memory(folder, verbose=0)  # one encoder for all heads of a seed
-        for row, seed in missing:
+
+        def train(row, seed, *_):
             X, y, *test = read_data(options, seed)
             start = time.perf_counter()
             model = build(row, seed, options, memory).fit(X, y)
-            result = {
-                "row": row,
-                "seed": seed,
-                **sizes(options),
-                **measure(model, *test),
-            }
-            result |= {"n_train": len(y), "seconds": time.perf_counter() - start}
-            is_new = not options.output.exists()
-            text = {"index": False, "float_format": "%.6g", "lineterminator": "\n"}
-            table = pd.DataFrame([result]).to_csv(header=is_new, **text)
-            with options.output.open("a") as file:
-                file.write(table)
-            numbers = "accuracy {accuracy:.4f}, AUC {AUC:.4f}, ECE {ECE:.4f}"
-            print(f"{row}, seed {seed}:", numbers.format_map(result), flush=True)
+            values = list(measure(model, *test).values())
+            print(f"{row}, seed {seed}: accuracy {values[0]:.4f}", flush=True)
+            seconds = time.perf_counter() - start
+            return *(f"{value:.6g}" for value in values), len(y), f"{seconds:.6g}"
+
+        fields = ["row", "seed", *settings, *COLUMNS, "n_train", "seconds"]
+        add_missing(options.output, fields, keys, train)
 
 
 def sizes(options):

@@ -57,7 +57,7 @@ from sklearn_calib.metrics import expected_calibration_error
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "studies"))
 from bench_trees import DATA
-from helpers.resumable import open_results
+from helpers.resumable import add_missing
 
 GROUPS = ["sex", "race", "education", "marital_status"]
 HIDDEN = [*GROUPS, "age", "education_num", "relationship"]
@@ -201,11 +201,8 @@ def main():
     path = args.folder / "multicalibration.csv"
     logging.disable(logging.WARNING)  # those of mcgrad
     warnings.simplefilter("ignore", UserWarning)
-    fields = [*KEYS, *MEASURES]
-    with threadpool_limits(1), open_results(path, fields, len(KEYS)) as (keys, append):
-        for task in tasks():
-            if tuple(map(str, task)) not in keys:
-                append([*task, *measure(*task)])
+    with threadpool_limits(1):
+        add_missing(path, [*KEYS, *MEASURES], tasks(), measure)
     results = pd.read_csv(path)
     keys = ["target", "classifier", "size", "method"]
     means = results.groupby(keys, sort=False)[MEASURES].mean()

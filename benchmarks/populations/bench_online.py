@@ -36,6 +36,7 @@ import sys
 import time
 import warnings
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -56,7 +57,7 @@ from sklearn_calib.calibrators import (
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "studies"))
 from bench_public_logits import DATA
-from helpers.resumable import open_results
+from helpers.resumable import add_missing, open_results
 
 SIZE, N_START = 100, 2000
 HALF_LIVES = [None, 250, 500, 1000, 2000, 8000]
@@ -266,14 +267,11 @@ def measure_stream(method, X, y):
 
 def run_limit(folder):
     fields = ["calibrator", "size", "n", "excess", "update_ms", "fit_ms"]
-    with open_results(folder / "online_limit.csv", fields, 3) as (keys, append):
-        for name in LIMITS:
-            for size in (1, 10, 100, 1000):
-                for n in (1000, 10_000, 100_000):
-                    key = name, str(size), str(n)
-                    if key not in keys and n <= 10_000 * size:
-                        append([*key, *measure_limit(name, size, n)])
-    frame = pd.read_csv(folder / "online_limit.csv")
+    path = folder / "online_limit.csv"
+    keys = product(LIMITS, (1, 10, 100, 1000), (1000, 10_000, 100_000))
+    wanted = [(name, size, n) for name, size, n in keys if n <= 10_000 * size]
+    add_missing(path, fields, wanted, measure_limit)
+    frame = pd.read_csv(path)
     for column in fields[3:]:
         print(column)
         table = frame.pivot(index=["calibrator", "size"], columns="n", values=column)

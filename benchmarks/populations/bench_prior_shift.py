@@ -55,7 +55,7 @@ from sklearn_calib.metrics import expected_calibration_error
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "studies"))
 from bench_trees import DATA
-from helpers.resumable import open_results
+from helpers.resumable import add_missing
 
 # Mushroom is left out, as its classes are separable.
 TABLES = ["german_credit", "spambase", "satimage", "segment", "krkopt"]
@@ -232,10 +232,9 @@ def main():
     parser.add_argument("--experiments", nargs="+", choices=names, default=names)
     args = parser.parse_args()
     path = args.folder / "prior_shift.csv"
-    with threadpool_limits(1), open_results(path, FIELDS, 4) as (keys, append):
-        for task in tasks():
-            if task[0] in args.experiments and tuple(map(str, task)) not in keys:
-                append([*task, *measure(*task)])
+    wanted = [task for task in tasks() if task[0] in args.experiments]
+    with threadpool_limits(1):
+        add_missing(path, FIELDS, wanted, measure)
     report(path)
 
 

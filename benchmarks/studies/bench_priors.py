@@ -21,12 +21,13 @@ with the default strength. Uses one thread.
 import argparse
 import time
 import warnings
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from bench_public_logits import DATA
-from helpers.resumable import open_results
+from helpers.resumable import add_missing
 from threadpoolctl import threadpool_limits
 
 from sklearn_calib._numerics.softmax import log_softmax, softmax
@@ -95,13 +96,15 @@ def measure(method, draw, seed):
 
 def run_all(path, draws):
     """Compute the missing rows."""
-    with open_results(path, FIELDS, n_keys=3) as (done, append):
-        for name, n_samples, draw in (*truths(), *networks()):
-            for method in METHODS:
-                key = name, n_samples, method
-                if tuple(map(str, key)) not in done:
-                    rows = [measure(method, draw, seed) for seed in range(draws)]
-                    append([*key, draws, *np.mean(rows, axis=0)])
+    sources = {source[:2]: source[2] for source in (*truths(), *networks())}
+
+    def mean(name, n_samples, method):
+        draw = sources[name, n_samples]
+        rows = [measure(method, draw, seed) for seed in range(draws)]
+        return draws, *np.mean(rows, axis=0)
+
+    keys = [(*source, method) for source, method in product(sources, METHODS)]
+    add_missing(path, FIELDS, keys, mean)
 
 
 def print_tables(path):
