@@ -87,6 +87,17 @@ def test_a_paper_is_cited_in_the_same_words_everywhere():
         assert len(re.findall(whole, text)) == len(quoted), title
 
 
+def test_each_script_of_the_benchmarks_is_listed():
+    folder = CHECKOUT / "benchmarks"
+    scripts = {
+        path.relative_to(CHECKOUT).as_posix()
+        for path in folder.rglob("*.py")
+        if "__main__" in path.read_text("utf-8")
+    }
+    text = (folder / "README.md").read_text("utf-8")
+    assert scripts == set(re.findall(r"`python (\S+\.py)", text))
+
+
 def test_missing_links_are_found(tmp_path):
     (tmp_path / "a.html").write_text(
         '<h1 id="top1"><a href="b.html#no"></a><img src="c.png"><a href="#top1"></a>'
