@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from functools import partial
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from inspect import signature
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -29,6 +31,7 @@ from sklearn_calib._validation.types import (
     Floats,
     Ints,
     Metric,
+    Options,
     Weights,
 )
 
@@ -38,19 +41,47 @@ N_BLOCKS = 100
 JACKKNIFE_PARTS = 100
 
 
-# A function of a seed that returns new weights or labels, as arguments of `measure`.
+# A function of a seed that returns what is drawn, as arguments of `measure`.
 Draw: TypeAlias = Callable[[Any], dict[str, Array]]
 
 
-class Sample(NamedTuple):
-    """A metric and its input."""
+class Resample(ABC):
+    """A metric of a sample, and of what is drawn from this sample."""
 
-    metric: Callable
-    y_true: np.ndarray
-    y_proba: np.ndarray
-    options: dict
-    weight: np.ndarray
-    strata: list  # rows of each stratum, which is resampled separately
+    metric: Metric
+    options: Options
+
+    @abstractmethod
+    def measure(self, *args: Any, **drawn: Any) -> Any:
+        """Return the metric of the sample, or of what was drawn."""
+
+    @abstractmethod
+    def draw_all(self, seed: int) -> dict[str, Array]:
+        """Draw as many samples as there are, with replacement."""
+
+    @abstractmethod
+    def draw_half(self, seed: int) -> dict[str, Array]:
+        """Draw half of the samples without replacement."""
+
+    @abstractmethod
+    def draw_calibrated(self, seed: int) -> dict[str, Array]:
+        """Draw labels from the probabilities."""
+
+    @abstractmethod
+    def leave_out(self, rng: np.random.RandomState, seed: int) -> tuple[Draw, int]:
+        """Return a function that leaves out a part, and the number of random parts."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowSample(Resample):
+    """A metric and its input, which is drawn row by row."""
+
+    metric: Metric
+    y_true: Array
+    y_proba: Array
+    options: Options
+    weight: Floats
+    strata: Sequence[Ints]  # rows of each stratum, which is resampled separately
 
     def measure(self, y_true: Array | None = None, weight: Weights = None) -> Any:
         """Return the metric, optionally for other labels or weights."""
@@ -60,6 +91,56 @@ class Sample(NamedTuple):
             sample_weight=self.weight if weight is None else weight,
             **self.options,
         )
+
+    def with_classes(self) -> RowSample:
+        """Set `labels` of the metric; a class may be absent from drawn labels."""
+        takes_labels = "labels" in signature(self.metric).parameters
+        if self.options or self.y_true.ndim > 1 or not takes_labels:
+            return self
+        return replace(self, options={"labels": np.unique(self.y_true)})
+
+    def draw_all(self, seed: int) -> dict[str, Array]:
+        rng = np.random.default_rng(seed)
+        drawn = [rows[rng.integers(len(rows), size=len(rows))] for rows in self.strata]
+        times = np.bincount(np.concatenate(drawn), minlength=len(self.weight))
+        return {"weight": self.weight * times}
+
+    def draw_half(self, seed: int) -> dict[str, Array]:
+        """Draw half of the samples (rounded up) without replacement."""
+        rng = np.random.default_rng(seed)
+        halves = [rng.permutation(rows)[: (len(rows) + 1) // 2] for rows in self.strata]
+        weight = np.zeros(len(self.weight))
+        drawn = np.concatenate(halves)
+        weight[drawn] = self.weight[drawn]
+        return {"weight": weight}
+
+    def draw_calibrated(self, seed: int) -> dict[str, Array]:
+        return {"y_true": self._sampler(np.random.default_rng(seed))}
+
+    def leave_out(self, rng: np.random.RandomState, _: int) -> tuple[Draw, int]:
+        n_samples = len(self.weight)
+        n_parts = min(n_samples, JACKKNIFE_PARTS)
+        part = np.empty(n_samples, dtype=int)
+        # Cyclic, so that each part contains the same fraction of each stratum.
+        order = np.concatenate([rng.permutation(rows) for rows in self.strata])
+        part[order] = np.arange(n_samples) % n_parts
+        return partial(_leave_out, self.weight, part), n_parts
+
+    @cached_property
+    def _sampler(self) -> Callable[[Any], Array]:
+        """Function that draws labels from the probabilities, given a generator."""
+        y_true, proba, labels = self.y_true, self.y_proba, self.options.get("labels")
+        if y_true.ndim == 2:
+            return partial(_draw_indicators, proba)
+        n_classes = 2 if proba.ndim == 1 else proba.shape[1]
+        encode_labels(y_true, labels=labels, n_classes=n_classes)
+        classes = np.unique(y_true) if labels is None else np.asarray(labels)
+        pos_label = fixed_by_partial(self.metric, "pos_label", None)
+        if proba.ndim == 1 and pos_label is not None:
+            # The probabilities are those of this class.
+            code = positive_code(pos_label, None, classes)
+            classes = classes[[1 - code, code]]
+        return class_sampler(classes, proba)
 
 
 def take_sample(
@@ -71,8 +152,8 @@ def take_sample(
     *,
     stratify: bool,
     name: str = "y_proba",
-) -> Sample:
-    """Return the `Sample` of a metric. The metric checks the rest of its input."""
+) -> RowSample:
+    """Return the `RowSample` of a metric. The metric checks the rest of its input."""
     if interval_kind(metric)[0].takes_two_samples:
         return _take_two_samples(metric, y_true, y_proba, labels, sample_weight)
     _check_takes_weights(metric)
@@ -87,7 +168,7 @@ def take_sample(
     weight = np.ones(len(proba)) if weight is None else weight
     options = {} if labels is None else {"labels": labels}
     strata = _rows_by_class(y_true) if stratify else [np.arange(len(proba))]
-    return Sample(metric, y_true, proba, options, weight, strata)
+    return RowSample(metric, y_true, proba, options, weight, strata)
 
 
 def fixed_by_partial(metric: Metric, name: str, value: Any) -> Any:
@@ -111,22 +192,14 @@ def check_number(value: Any) -> float:
     return float(value)
 
 
-def name_the_classes(sample: Sample) -> Sample:
-    """Set `labels` of the metric, because a class may be absent from drawn labels."""
-    takes_labels = "labels" in signature(sample.metric).parameters
-    if sample.options or sample.y_true.ndim > 1 or not takes_labels:
-        return sample
-    return sample._replace(options={"labels": np.unique(sample.y_true)})
-
-
 def _take_two_samples(
     metric: Metric,
     scores_in: ArrayLike,
     scores_out: ArrayLike,
     labels: ArrayLike | None,
     sample_weight: ArrayLike | None,
-) -> Sample:
-    """Return the `Sample` of a metric of two samples of scores, as one with weights."""
+) -> RowSample:
+    """Return the sample of a metric of two samples of scores, as one with weights."""
     if not (labels is None and sample_weight is None):
         raise ValueError(
             "labels and sample_weight must be None for a metric of two samples of "
@@ -139,7 +212,7 @@ def _take_two_samples(
     is_in = np.arange(len(scores)) < np.size(scores_in)
     strata = [np.flatnonzero(is_in), np.flatnonzero(~is_in)]
     metric = partial(_measure_two_samples, metric)
-    return Sample(metric, is_in, scores, {}, np.ones(len(scores)), strata)
+    return RowSample(metric, is_in, scores, {}, np.ones(len(scores)), strata)
 
 
 def _measure_two_samples(
@@ -173,51 +246,23 @@ def _rows_by_class(y_true: Array) -> list[Ints]:
     return np.split(order, counts.cumsum()[:-1])
 
 
-def draw_all(sample: Sample, seed: int) -> dict[str, Array]:
-    """Draw as many samples as there are, with replacement."""
-    rng = np.random.default_rng(seed)
-    drawn = [rows[rng.integers(len(rows), size=len(rows))] for rows in sample.strata]
-    times = np.bincount(np.concatenate(drawn), minlength=len(sample.weight))
-    return {"weight": sample.weight * times}
-
-
-def draw_half(sample: Sample, seed: int) -> dict[str, Array]:
-    """Draw half of the samples (rounded up) without replacement."""
-    rng = np.random.default_rng(seed)
-    halves = [rng.permutation(rows)[: (len(rows) + 1) // 2] for rows in sample.strata]
-    weight = np.zeros(len(sample.weight))
-    drawn = np.concatenate(halves)
-    weight[drawn] = sample.weight[drawn]
-    return {"weight": weight}
-
-
-def draw_calibrated(sampler: Callable[[Any], Array], seed: int) -> dict[str, Array]:
-    """Draw labels from the probabilities."""
-    return {"y_true": sampler(np.random.default_rng(seed))}
-
-
-def jackknife_parts(sample: Sample, rng: np.random.RandomState) -> Ints:
-    """Return the number of the jackknife part of each row."""
-    n_samples = len(sample.weight)
-    part = np.empty(n_samples, dtype=int)
-    # Cyclic, so that each part contains the same fraction of each stratum.
-    order = np.concatenate([rng.permutation(rows) for rows in sample.strata])
-    part[order] = np.arange(n_samples) % min(n_samples, JACKKNIFE_PARTS)
-    return part
-
-
-def leave_out(sample: Sample, part: Ints, number: int) -> dict[str, Array]:
+def _leave_out(weight: Floats, part: Ints, number: int) -> dict[str, Array]:
     """Return weights that leave out a part of the samples."""
-    return {"weight": np.where(part == number, 0, sample.weight)}
+    return {"weight": np.where(part == number, 0, weight)}
 
 
 def measure_draws(
-    sample: Any, draw: Draw, seeds: Ints, *, n_jobs: int | None, verbose: int
+    measure: Callable[..., Any],
+    draw: Draw,
+    seeds: Ints,
+    *,
+    n_jobs: int | None = None,
+    verbose: int = 0,
 ) -> Floats:
     """Return the values of the metric for the draws for which it is defined."""
     blocks = np.array_split(seeds, min(len(seeds), N_BLOCKS))
     values = Parallel(n_jobs=n_jobs, verbose=verbose)(
-        delayed(_measure_block)(sample, draw, block) for block in blocks
+        delayed(_measure_block)(measure, draw, block) for block in blocks
     )
     values = np.concatenate(values)
     defined = values[~np.isnan(values)]
@@ -230,35 +275,19 @@ def measure_draws(
     return defined
 
 
-def _measure_block(sample: Any, draw: Draw, seeds: Ints) -> list[float]:
+def _measure_block(measure: Callable[..., Any], draw: Draw, seeds: Ints) -> list[float]:
     # The metric has checked its options for the sample itself.
     with warnings.catch_warnings(), config_context(skip_parameter_validation=True):
         warnings.simplefilter("ignore", UndefinedMetricWarning)
-        return [_measure_or_nan(sample, draw(seed)) for seed in seeds]
+        return [_measure_or_nan(measure, draw(seed)) for seed in seeds]
 
 
-def _measure_or_nan(sample: Any, drawn: dict[str, Array]) -> float:
+def _measure_or_nan(measure: Callable[..., Any], drawn: dict[str, Array]) -> float:
     """Return the metric, or NaN if it is undefined because of weights of 0."""
     try:
-        return float(sample.measure(**drawn))
+        return float(measure(**drawn))
     except (ValueError, ZeroDivisionError):
         return np.nan
-
-
-def label_sampler(sample: Sample) -> Callable[[Any], Array]:
-    """Return a function that draws labels from the probabilities, given a generator."""
-    y_true, proba, labels = sample.y_true, sample.y_proba, sample.options.get("labels")
-    if y_true.ndim == 2:
-        return partial(_draw_indicators, proba)
-    n_classes = 2 if proba.ndim == 1 else proba.shape[1]
-    encode_labels(y_true, labels=labels, n_classes=n_classes)
-    classes = np.unique(y_true) if labels is None else np.asarray(labels)
-    pos_label = fixed_by_partial(sample.metric, "pos_label", None)
-    if proba.ndim == 1 and pos_label is not None:
-        # The probabilities are those of this class.
-        code = positive_code(pos_label, None, classes)
-        classes = classes[[1 - code, code]]
-    return class_sampler(classes, proba)
 
 
 def class_sampler(classes: ArrayLike, proba: Floats) -> Callable[[Any], Array]:

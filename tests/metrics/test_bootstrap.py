@@ -34,7 +34,7 @@ from sklearn_calib.metrics import (
     root_brier_score_loss,
     underconfidence,
 )
-from sklearn_calib.metrics._draws import draw_all, draw_half, take_sample
+from sklearn_calib.metrics._draws import take_sample
 
 OTHERS = {
     "augrc": augrc_loss,
@@ -147,13 +147,13 @@ def test_a_draw_is_the_repeated_sample(seed, n_samples):
     sample = take_sample(
         loss, y_true, y_proba, None, np.full(n_samples, 2), stratify=False
     )
-    drawn = draw_all(sample, seed)
+    drawn = sample.draw_all(seed)
     times = (drawn["weight"] / 2).astype(int)
     assert times.sum() == n_samples
     assert sample.measure(**drawn) == pytest.approx(
         loss(y_true.repeat(times), y_proba.repeat(times))
     )
-    half = draw_half(sample, seed)["weight"]
+    half = sample.draw_half(seed)["weight"]
     assert set(half) == {0, 2}
     assert (half > 0).sum() == (n_samples + 1) // 2
 

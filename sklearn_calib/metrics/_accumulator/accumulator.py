@@ -10,6 +10,7 @@ from typing import Any, Self, overload
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
+from sklearn.utils import check_random_state
 
 from sklearn_calib._state.mergeable import Accumulator
 from sklearn_calib._state.schema import (
@@ -54,7 +55,7 @@ from sklearn_calib.metrics._binned_sums.sample_sums import (
 from sklearn_calib.metrics._calibration_errors.binned_error import (
     expected_calibration_error,
 )
-from sklearn_calib.metrics._intervals.bootstrap import METHODS
+from sklearn_calib.metrics._intervals.bootstrap import METHODS, interval
 
 # Values by which sums may exceed their bounds by rounding errors, relative to the sum
 # of the weights.
@@ -493,7 +494,10 @@ class CalibrationAccumulator(Accumulator):
         metric, options = metric_and_options(metric, options, mode, self.interval)
         check_metric(metric, mode, options)
         sample = CellSample(self.cells_[mode], self._grid(mode), metric, mode, options)
-        return sample.interval(confidence_level, method, n_resamples, random_state)
+        rng = check_random_state(random_state)
+        return interval(
+            sample, sample.measure(), method, confidence_level, n_resamples, rng
+        )
 
     def scores(self) -> dict[str, float]:
         """Return accuracy, mean confidence, Brier score and log loss of all samples.

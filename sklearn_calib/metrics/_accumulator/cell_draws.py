@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
-from sklearn.utils import check_random_state
 
-from sklearn_calib._validation.declarations import interval_kind
-from sklearn_calib._validation.types import Floats, Ints, Metric, Options, Seed
+from sklearn_calib._validation.types import Array, Floats, Ints, Metric, Options
 from sklearn_calib.metrics._accumulator.cell_metrics import evaluate
 from sklearn_calib.metrics._binned_sums.grid import Cells, Grid
 from sklearn_calib.metrics._draws import (
     JACKKNIFE_PARTS,
+    Draw,
+    Resample,
     check_number,
-    measure_draws,
-)
-from sklearn_calib.metrics._intervals.bootstrap import (
-    draw_seeds,
-    interval_of_draws,
-    resolve_method,
 )
 
 rng_of = np.random.default_rng
 
 
-class CellSample(NamedTuple):
-    """A metric and its cells, for `measure_draws`."""
+@dataclass(frozen=True, eq=False)
+class CellSample(Resample):
+    """A metric and its cells, whose numbers of samples are drawn."""
 
     cells: Cells
     grid: Grid
@@ -48,66 +42,37 @@ class CellSample(NamedTuple):
             evaluate(cells, self.grid, 1, self.metric, self.mode, self.options)
         )
 
-    def interval(
-        self,
-        confidence_level: float,
-        method: str,
-        n_resamples: int,
-        random_state: Seed,
-    ) -> tuple[float, float]:
-        """Return the confidence interval of the metric."""
-        bound_options = partial(self.metric, **self.options)
-        method = resolve_method(method, interval_kind(bound_options)[0])
-        rng = check_random_state(random_state)
-        seeds = draw_seeds(rng, n_resamples)
+    def draw_all(self, seed: int) -> dict[str, Array]:
+        counts, unit = self._counts
+        return {"weight": unit * rng_of(seed).poisson(counts)}
 
-        counts, unit = self._counts()
+    def draw_half(self, seed: int) -> dict[str, Array]:
+        counts, unit = self._counts
+        return {"weight": unit * rng_of(seed).binomial(whole(counts), 0.5)}
 
-        def measure(draw: Callable[[Any], Floats], seeds: Ints = seeds) -> Floats:
-            return measure_draws(
-                self, lambda seed: {"weight": draw(seed)}, seeds, n_jobs=None, verbose=0
-            )
+    def draw_calibrated(self, seed: int) -> dict[str, Array]:
+        weight, squares = self.cells.with_squares()[[0, 3]]
+        unit = weight_of_one(weight, squares)
+        n_samples, mean = whole(weight / unit), np.clip(self._mean(), 0, 1)
+        correct = rng_of(seed).binomial(n_samples, mean)
+        return {"weight": unit * np.array([correct, n_samples - correct])}
 
-        def jackknife() -> Floats:
-            parts = np.full(JACKKNIFE_PARTS, 1 / JACKKNIFE_PARTS)
-            drawn = rng_of(seeds[0]).multinomial(np.rint(counts).astype(int), parts)
-            return measure(
-                lambda part: unit * np.maximum(0, counts - drawn[..., part]),
-                np.arange(JACKKNIFE_PARTS),
-            )
+    def leave_out(self, _: np.random.RandomState, seed: int) -> tuple[Draw, int]:
+        counts, unit = self._counts
+        parts = np.full(JACKKNIFE_PARTS, 1 / JACKKNIFE_PARTS)
+        drawn = rng_of(seed).multinomial(whole(counts), parts)
 
-        def halves() -> Floats:
-            whole = np.rint(counts).astype(int)
-            return measure(lambda seed: unit * rng_of(seed).binomial(whole, 0.5))
+        def leave_out(part: int) -> dict[str, Array]:
+            return {"weight": unit * np.maximum(0, counts - drawn[..., part])}
 
-        def null() -> Floats:
-            weight, squares = self.cells.with_squares()[[0, 3]]
-            of_both = weight_of_one(weight, squares)
-            n_samples = np.rint(weight / of_both).astype(int)
-            mean = np.clip(self._mean(), 0, 1)
-
-            def draw(seed: int) -> Floats:
-                correct = rng_of(seed).binomial(n_samples, mean)
-                return of_both * np.array([correct, n_samples - correct])
-
-            return measure(draw)
-
-        return interval_of_draws(
-            bound_options,
-            self.measure(),
-            method,
-            (1 - confidence_level) / 2,
-            draws=lambda: measure(lambda seed: unit * rng_of(seed).poisson(counts)),
-            jackknife=jackknife,
-            halves=halves,
-            null=null,
-        )
+        return leave_out, JACKKNIFE_PARTS
 
     def _mean(self) -> Floats:
         """Return the mean confidence of each cell."""
         weight, gap, correct = self.cells.sums[:3]
         return (gap + correct) / weight
 
+    @cached_property
     def _counts(self) -> tuple[Floats, Floats]:
         """Return numbers of correct and wrong samples, and the weight of one sample.
 
@@ -119,6 +84,11 @@ class CellSample(NamedTuple):
         of_both = np.maximum(0, [of_correct, squares - of_correct])
         unit = weight_of_one(both, of_both)
         return both / unit, unit
+
+
+def whole(counts: Floats) -> Ints:
+    """Return whole numbers of samples."""
+    return np.rint(counts).astype(int)
 
 
 def weight_of_one(weight: Floats, squares: Floats) -> Floats:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,13 +16,10 @@ from sklearn_calib._validation.declarations import (
     interval_kind,
     validate_params,
 )
-from sklearn_calib._validation.types import Floats, Metric, Seed
+from sklearn_calib._validation.types import Floats, Metric, Options, Seed
 from sklearn_calib.metrics._draws import (
     check_number,
-    draw_calibrated,
-    label_sampler,
     measure_draws,
-    name_the_classes,
     take_sample,
 )
 from sklearn_calib.metrics._hypothesis_tests.spiegelhalter import ALTERNATIVES
@@ -167,13 +163,12 @@ def consistency_test(
     check_takes_labels(metric)
     sample = take_sample(metric, y_true, y_proba, labels, sample_weight, stratify=False)
     statistic = check_number(sample.measure())
-    sample = name_the_classes(sample)
-    sampler = label_sampler(sample)
+    sample = sample.with_classes()
     seeds = check_random_state(random_state).randint(
         np.iinfo(np.int32).max, size=n_resamples
     )
-    draw = partial(draw_calibrated, sampler)
-    null = measure_draws(sample, draw, seeds, n_jobs=n_jobs, verbose=verbose)
+    settings: Options = {"n_jobs": n_jobs, "verbose": verbose}
+    null = measure_draws(sample.measure, sample.draw_calibrated, seeds, **settings)
     return ResamplingResult(statistic, tail_pvalue(statistic, null, alternative), null)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -22,18 +21,11 @@ from sklearn_calib._validation.declarations import (
     interval_kind,
     validate_params,
 )
-from sklearn_calib._validation.types import Floats, Ints, Metric, Seed
+from sklearn_calib._validation.types import Floats, Metric, Seed
 from sklearn_calib.metrics._draws import (
-    Draw,
+    Resample,
     check_number,
-    draw_all,
-    draw_calibrated,
-    draw_half,
-    jackknife_parts,
-    label_sampler,
-    leave_out,
     measure_draws,
-    name_the_classes,
     take_sample,
 )
 from sklearn_calib.metrics._intervals.ece_interval import ece_interval
@@ -218,57 +210,46 @@ def bootstrap_interval(
         }
         return binned_interval(metric, sample.y_true, sample.y_proba, value, **settings)
 
-    sample = name_the_classes(sample)
-
-    def measure(draw: Draw, seeds: Ints) -> Floats:
-        return measure_draws(sample, draw, seeds, n_jobs=n_jobs, verbose=verbose)
-
-    seeds = draw_seeds(rng, n_resamples)
-
-    def jackknife() -> Floats:
-        part = jackknife_parts(sample, rng)
-        return measure(partial(leave_out, sample, part), np.unique(part))
-
-    return interval_of_draws(
-        metric,
+    return interval(
+        sample.with_classes(),
         value,
         method,
-        (1 - confidence_level) / 2,
-        draws=lambda: measure(partial(draw_all, sample), seeds),
-        jackknife=jackknife,
-        halves=lambda: measure(partial(draw_half, sample), seeds),
-        null=lambda: measure(partial(draw_calibrated, label_sampler(sample)), seeds),
+        confidence_level,
+        n_resamples,
+        rng,
+        n_jobs=n_jobs,
+        verbose=verbose,
     )
 
 
-def draw_seeds(rng: np.random.RandomState, n_resamples: int) -> Ints:
-    """Return a seed for each draw."""
-    return rng.randint(np.iinfo(np.int32).max, size=n_resamples)
-
-
-def interval_of_draws(
-    metric: Metric,
+def interval(
+    sample: Resample,
     value: float,
     method: str,
-    tail: float,
+    confidence_level: float,
+    n_resamples: int,
+    rng: np.random.RandomState,
     *,
-    draws: Callable[[], Floats],
-    jackknife: Callable[[], Floats],
-    halves: Callable[[], Floats],
-    null: Callable[[], Floats],
+    n_jobs: int | None = None,
+    verbose: int = 0,
 ) -> tuple[float, float]:
-    """Return the limits of a method, which calls what it needs of the functions.
-
-    They return the values of the metric for samples drawn with replacement, for samples
-    that lack a part, for random halves, and for labels drawn from the probabilities.
-    """
+    """Return the limits of a method, given the value of the metric of the sample."""
+    metric = partial(sample.metric, **sample.options)
+    method = resolve_method(method, interval_kind(metric)[0])
+    tail = (1 - confidence_level) / 2
+    seeds = rng.randint(np.iinfo(np.int32).max, size=n_resamples)
+    values = partial(measure_draws, sample.measure, n_jobs=n_jobs, verbose=verbose)
     if method == "debiased":
-        return debiased_ends(metric, value, halves(), null(), tail)
-    values = draws()
-    tails = np.array([tail, 1 - tail])
+        halves = values(sample.draw_half, seeds)
+        null = values(sample.draw_calibrated, seeds)
+        return debiased_ends(metric, value, halves, null, tail)
+    # SciPy's intervals leave out each sample, and take no draws of weights or cells.
+    draws, tails = values(sample.draw_all, seeds), np.array([tail, 1 - tail])
     if method == "bca":
-        tails = _bca_tails(value, values, jackknife(), tails)
-    low, high = np.quantile(values, tails)
+        leave_out, n_parts = sample.leave_out(rng, seeds[0])
+        left_out = values(leave_out, np.arange(n_parts))
+        tails = _bca_tails(value, draws, left_out, tails)
+    low, high = np.quantile(draws, tails)
     if method == "basic":
         low, high = 2 * value - high, 2 * value - low
     return float(low), float(high)

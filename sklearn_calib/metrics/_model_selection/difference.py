@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -32,9 +33,8 @@ from sklearn_calib._validation.probabilities import (
 from sklearn_calib._validation.samples import check_columns
 from sklearn_calib._validation.types import Array, Metric, Options, Seed, Weights
 from sklearn_calib.metrics._draws import (
-    Sample,
+    RowSample,
     check_number,
-    draw_all,
     measure_draws,
     take_sample,
 )
@@ -66,16 +66,16 @@ class DifferenceResult(NamedTuple):
 class PairedSample(NamedTuple):
     """Predictions of two models for the same samples."""
 
-    a: Sample
-    b: Sample
+    a: RowSample
+    b: RowSample
 
     def measure(self, swapped: Array | None = None, weight: Weights = None) -> float:
         """Return the difference, optionally for swapped rows or other weights."""
         a, b = self.a, self.b
         if swapped is not None:
             swapped = swapped if a.y_proba.ndim == 1 else swapped[:, None]
-            a = a._replace(y_proba=np.where(swapped, self.b.y_proba, self.a.y_proba))
-            b = b._replace(y_proba=np.where(swapped, self.a.y_proba, self.b.y_proba))
+            a = replace(a, y_proba=np.where(swapped, self.b.y_proba, self.a.y_proba))
+            b = replace(b, y_proba=np.where(swapped, self.a.y_proba, self.b.y_proba))
         return a.measure(weight=weight) - b.measure(weight=weight)
 
 
@@ -276,7 +276,7 @@ def difference_test(
         # The scale must not be zero.
         null = norm(scale=excess.standard_error(rng) or np.finfo(float).tiny)
         bounds = [
-            measure_draws(each, each.split, splits, **progress).mean()
+            measure_draws(each.measure, each.split, splits, **progress).mean()
             for each in (excess, ErrorExcess(*errors[::-1], excess.weight))
         ]
         greater, less = map(float, null.sf(bounds))
@@ -285,8 +285,8 @@ def difference_test(
         low, high = bounds[0] + null.ppf(tail), -bounds[1] - null.ppf(tail)
     else:
         draw = partial(_draw_swapped, len(a.weight))
-        swapped = measure_draws(pair, draw, seeds[0], **progress)
-        draws = measure_draws(pair, partial(draw_all, a), seeds[1], **progress)
+        swapped = measure_draws(pair.measure, draw, seeds[0], **progress)
+        draws = measure_draws(pair.measure, a.draw_all, seeds[1], **progress)
         low, high = np.quantile(draws, [tail, 1 - tail])
         pvalue = tail_pvalue(statistic, swapped, alternative)
     return DifferenceResult(statistic, pvalue, float(low), float(high))
@@ -316,7 +316,7 @@ def _check_has_test(metric: Metric) -> None:
     )
 
 
-def _check_values(sample: Sample, name: str) -> None:
+def _check_values(sample: RowSample, name: str) -> None:
     """Check probabilities here, because the metric would report another name."""
     if sample.y_true.ndim == 1:
         check_proba(sample.y_proba, name=name, allow_1d=True)

@@ -10,7 +10,7 @@ from sklearn_calib._numerics.binning import class_gap_norm
 from sklearn_calib._validation.declarations import interval_kind
 from sklearn_calib._validation.samples import check_evaluated
 from sklearn_calib._validation.types import Array, Floats, Ints, Metric
-from sklearn_calib.metrics._draws import Sample
+from sklearn_calib.metrics._draws import RowSample
 from sklearn_calib.metrics._intervals.bin_noise import bin_cells, cell_sums, evaluated
 
 N_FOLDS = 5
@@ -116,7 +116,7 @@ def has_bounds(metric: Metric) -> bool:
     return kind.is_error and (is_binned or kind.is_cumulated)
 
 
-def gap_error(sample: Sample) -> GapError:
+def gap_error(sample: RowSample) -> GapError:
     """Return the `GapError` of a model."""
     kind, given = interval_kind(sample.metric)
     given = {**BINS, **(kind.bins or {}), **given}
