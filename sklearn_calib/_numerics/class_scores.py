@@ -29,13 +29,10 @@ class ClassScores(NamedTuple):
     `summarise(rows)` takes rows of all classes; None if no summary is needed.
     `score(columns, first, *summary)` takes consecutive columns from the column `first`,
     and returns a new array of their shape.
-    Blocks contain values from which `prepare`, an elementwise function, computes logits
-    in the dtype of the input.
     """
 
     summarise: Callable[[Floats], Summary] | None
     score: Callable[..., Floats]
-    prepare: Callable[[Floats], Floats] = lambda values: values
 
     def of_all(self, rows: Floats) -> Floats:
         """Return the scores of all classes, (n_classes, n_samples)."""
@@ -46,7 +43,7 @@ class ClassScores(NamedTuple):
         """Return the summary of the rows of a block."""
         if self.summarise is None:
             return ()
-        return self.summarise(self.prepare(values).astype(np.float64, copy=False))
+        return self.summarise(values.astype(np.float64, copy=False))
 
     def of_classes(
         self, data: Blocks, summary: Iterable[Array], classes: slice
@@ -57,9 +54,8 @@ class ClassScores(NamedTuple):
         """
         scores = np.empty((classes.stop - classes.start, data.n_samples))
         start = 0
-        for values, *_ in data:
-            part = slice(start, start := start + len(values))
-            columns = self.prepare(np.asfortranarray(values[:, classes]))
+        for columns in data.columns(classes):
+            part = slice(start, start := start + len(columns))
             columns = columns.astype(np.float64, copy=False)
             known = (each[part] for each in summary)
             scores[:, part] = self.score(columns, classes.start, *known).T

@@ -51,13 +51,34 @@ class Blocks(Restartable[Block]):
 
     counts : ndarray of shape (n_classes,)
         Sum of the weights of each class.
+
+    prepare : callable, default=None
+        Elementwise function of the logits that `read` yields. It is computed when they
+        are read, and for single classes only of their columns.
+
+    Attributes
+    ----------
+    given : Blocks
+        The same samples before elementwise functions.
     """
 
     def __init__(
-        self, read: Callable[[], Iterator[Block]], sizes: Ints, counts: Floats
+        self,
+        read: Callable[[], Iterator[Block]],
+        sizes: Ints,
+        counts: Floats,
+        prepare: Callable[[Floats], Floats] | None = None,
     ) -> None:
         super().__init__(read)
-        self.sizes, self.counts = sizes, counts
+        self.sizes, self.counts, self._prepare = sizes, counts, prepare
+        self.given = self if prepare is None else Blocks(read, sizes, counts)
+
+    def __iter__(self) -> Iterator[Block]:
+        prepare = self._prepare
+        for block in self._read():
+            if prepare is not None:
+                block = block._replace(logits=prepare(block.logits))
+            yield block
 
     @property
     def n_samples(self) -> int:
@@ -71,9 +92,22 @@ class Blocks(Restartable[Block]):
         """Return blocks that are computed from these whenever they are read."""
         return Blocks(lambda: map(function, self), self.sizes, self.counts)
 
-    def transform(self, function: Callable[[Floats], Floats]) -> Blocks:
-        """Return the same samples with a function of their logits."""
+    def transform(
+        self, function: Callable[[Floats], Floats], *, is_elementwise: bool = False
+    ) -> Blocks:
+        """Return the same samples with a function of their logits.
+
+        If it is elementwise, `columns` computes it for the columns only.
+        """
+        if is_elementwise:
+            return Blocks(self.__iter__, self.sizes, self.counts, function)
         return self.map(lambda block: block._replace(logits=function(block.logits)))
+
+    def columns(self, classes: slice) -> Iterator[Floats]:
+        """Yield the logits of consecutive classes in each block, in Fortran order."""
+        for logits, *_ in self._read():
+            columns = np.asfortranarray(logits[:, classes])
+            yield columns if self._prepare is None else self._prepare(columns)
 
     def normalised(self) -> Blocks:
         """Return the same samples with weights that sum to one."""
@@ -85,19 +119,19 @@ class Blocks(Restartable[Block]):
 
         def read() -> Iterator[Block]:
             stop = 0
-            for block in self:
+            for block in self._read():
                 start, stop = stop, stop + len(block.weight)
                 yield block._replace(weight=weight[start:stop])
 
         counts = np.bincount(codes, weight, len(self.sizes)).astype(np.float64)
-        return Blocks(read, self.sizes, counts)
+        return Blocks(read, self.sizes, counts, self._prepare)
 
     def select(self, is_selected: Bools) -> Blocks:
         """Return the samples for which a mask of all samples is True."""
 
         def read() -> Iterator[Block]:
             stop = 0
-            for block in self:
+            for block in self._read():
                 start, stop = stop, stop + len(block.weight)
                 rows = is_selected[start:stop]
                 if rows.any():
@@ -107,7 +141,7 @@ class Blocks(Restartable[Block]):
         for _, codes, weight in Restartable(read):
             sizes += np.bincount(codes, minlength=len(sizes))
             counts += np.bincount(codes, weight, len(counts))
-        return Blocks(read, sizes, counts).kept()
+        return Blocks(read, sizes, counts, self._prepare).kept()
 
     def joined(self, n_rows: int) -> Blocks:
         """Return the same samples in blocks of at least `n_rows` rows, but the last."""
@@ -131,11 +165,17 @@ class Blocks(Restartable[Block]):
         """
         return [np.concatenate(x) for x in zip(*map(function, self), strict=True)]
 
+    def arrays(self) -> Block:
+        """Return all samples in memory, as one block."""
+        return _concatenate(list(self))
+
     def kept(self) -> Blocks:
         """Return blocks that are not computed again, if they need little memory."""
         if not self.are_small:
             return self
-        return Blocks(list(self).__iter__, self.sizes, self.counts)
+        kept = Blocks(list(self).__iter__, self.sizes, self.counts)
+        kept.given = kept if self._prepare is None else self.given
+        return kept
 
     @property
     def are_small(self) -> bool:

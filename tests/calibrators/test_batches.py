@@ -224,8 +224,8 @@ class Identity(Calibrator):
     def __init__(self, *, from_logits=True):
         self.from_logits = from_logits
 
-    def _fit(self, logits, codes, sample_weight):
-        pass
+    def _fit(self, data):
+        self.arrays = data.arrays()
 
     def _calibrate(self, logits):
         return softmax(logits, axis=1)
@@ -233,10 +233,26 @@ class Identity(Calibrator):
 
 @ignore_warnings
 def test_batches_of_a_calibrator_that_takes_arrays():
-    calibrator = Identity().fit(X, Y)
-    with pytest.raises(TypeError, match=r"`_fit`, which takes arrays.*Identity. Pass"):
-        calibrator.fit(batches=chunks_of(X, Y), labels=[0, 1, 2])
+    calibrator = Identity().fit(X, Y, WEIGHT)
     np.testing.assert_allclose(calibrator.predict_proba(X), softmax(X, axis=1))
+    parts = Identity().fit(batches=chunks_of(X, Y, WEIGHT), labels=[0, 1, 2])
+    for array, whole, given in zip(
+        parts.arrays, calibrator.arrays, (X, Y, WEIGHT), strict=True
+    ):
+        np.testing.assert_array_equal(array, given)
+        np.testing.assert_array_equal(whole, given)
+
+
+class Old(Identity):
+    def _fit(self, logits, codes, sample_weight):
+        pass
+
+
+def test_fit_with_three_arrays_is_told_the_new_line():
+    with pytest.raises(TypeError, match=r"Old._fit must take one argument.*`def _fit"):
+        Old().fit(X, Y)
+    with pytest.raises(TypeError, match=r"`logits, codes, sample_weight = data.arrays"):
+        Old().fit(batches=chunks_of(X, Y), labels=[0, 1, 2])
 
 
 def test_logits_that_look_like_probabilities():

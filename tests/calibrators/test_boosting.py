@@ -256,13 +256,22 @@ def test_subclasses_of_boosters_and_no_penalty():
     assert type(calibrator.estimator_) is type(own)
 
 
+def test_batches():
+    X, y = predictions(2, 300)
+    chunks = [(X[:100], y[:100]), (X[100:], y[100:])]
+    parts = BoostingCalibrator(lightgbm(), from_logits=True)
+    parts.fit(batches=lambda: chunks, labels=["a", "b"])
+    whole = BoostingCalibrator(lightgbm(), from_logits=True).fit(X, y)
+    np.testing.assert_allclose(
+        parts.predict_proba(X), whole.predict_proba(X), atol=1e-9
+    )
+
+
 def test_what_is_not_supported():
     X, y = predictions(2, 300)
     calibrator = BoostingCalibrator(lightgbm(), from_logits=True).fit(X, y)
     with pytest.raises(TypeError, match=r"model must be .* got BoostingCalibrator"):
         to_dict(calibrator)
-    with pytest.raises(TypeError, match="batches must be None"):
-        calibrator.fit(batches=lambda: [(X, y)], labels=["a", "b"])
     with pytest.raises(TypeError, match="whose map is not known"):
         calibrator.to_torch()
     pytest.importorskip("skl2onnx", reason="ONNX is optional")

@@ -122,7 +122,7 @@ def test_probabilities_instead_of_logits_are_told(
     calibrator = fresh(calibrator, from_logits=True)
     proba = softmax(3 * logits)
     with monkeypatch.context() as patch:
-        patch.setattr(type(calibrator), "_fit_input", lambda *_: None)
+        patch.setattr(type(calibrator), "_fit", lambda *_: None)
         for X in (proba, proba.astype(np.float16), proba.round(3), proba[:, 1]):
             with pytest.warns(UserWarning, match="values that look like probabilities"):
                 fresh(calibrator).fit(X, y)

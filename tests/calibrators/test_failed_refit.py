@@ -40,12 +40,12 @@ def fail(calibrator, monkeypatch, how):
         return
     error = {"interruption": KeyboardInterrupt, "memory": MemoryError}[how]
 
-    def _fit_input(self, *_):
+    def _fit(self, *_):
         self.half_done_ = True
         raise error
 
     with monkeypatch.context() as patch:
-        patch.setattr(type(calibrator), "_fit_input", _fit_input)
+        patch.setattr(type(calibrator), "_fit", _fit)
         with pytest.raises(error):
             calibrator.fit(WIDER, LABELS)
 

@@ -61,7 +61,7 @@ def test_errors_are_counted(calibrator, from_logits, with_errors, fresh, monkeyp
     X = logits if from_logits else softmax(logits, axis=1)
     fitted = fresh(calibrator, from_logits=from_logits).fit(X, y)
     assert fitted.n_errors_ == 37
-    monkeypatch.setattr(type(calibrator), "_fit_input", lambda *_: None)
+    monkeypatch.setattr(type(calibrator), "_fit", lambda *_: None)
     weight = np.where(np.arange(80) < 30, 2, 0.5)
     fitted.fit(X, y, sample_weight=weight)
     assert fitted.n_errors_ == 30 * 2 + 7 * 0.5
@@ -110,7 +110,7 @@ def test_the_scale_of_weights_does_not_matter(
     calibrator, scale, with_errors, fresh, monkeypatch
 ):
     needed, _ = calibrator._errors_needed
-    monkeypatch.setattr(type(calibrator), "_fit_input", lambda *_: None)
+    monkeypatch.setattr(type(calibrator), "_fit", lambda *_: None)
     weight = np.full(1000, scale)
     for n_errors in [needed - 1, needed] if needed else []:
         X, y = _proba(with_errors(n_errors))

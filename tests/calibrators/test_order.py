@@ -119,7 +119,7 @@ def test_what_every_map_is_given_is_in_order(
     calibrator, see, dtype, make_logits, fresh, monkeypatch
 ):
     """The order of the logarithms; the map may also decrease, and is not fitted."""
-    monkeypatch.setattr(type(calibrator), "_fit_input", lambda *_: None)
+    monkeypatch.setattr(type(calibrator), "_fit", lambda *_: None)
     fitted = fitted_to(fresh(calibrator), see, make_logits, dtype, 3)
     others = REST[:, None] * [0.9, 0.1]
     rows = np.column_stack([1 - REST, others]).astype(dtype)

@@ -296,7 +296,7 @@ class Identity(Calibrator):
     def __init__(self, *, from_logits=True):
         self.from_logits = from_logits
 
-    def _fit(self, logits, codes, sample_weight):
+    def _fit(self, data):
         pass
 
     def _calibrate(self, logits):

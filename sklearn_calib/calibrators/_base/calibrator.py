@@ -1,7 +1,8 @@
-"""Base classes of calibrators."""
+"""Base class of calibrators."""
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterable
@@ -9,13 +10,9 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import (
-    check_consistent_length,
-    check_is_fitted,
-    validate_data,
-)
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sklearn_calib._numerics.sample_blocks import Block, Blocks, array_blocks
+from sklearn_calib._numerics.sample_blocks import Blocks
 from sklearn_calib._numerics.softmax import lift_zeros
 from sklearn_calib._sklearn.doc_links import DocumentedEstimator
 from sklearn_calib._sklearn.rollback import restores
@@ -31,15 +28,13 @@ from sklearn_calib._state.schema import (
 )
 from sklearn_calib._validation.arrays import check_numbers, on_cpu, row_blocks
 from sklearn_calib._validation.dask_arrays import maps_blocks
-from sklearn_calib._validation.labels import as_labels, encode_labels
 from sklearn_calib._validation.probabilities import (
     are_proba,
     check_proba,
-    check_sample_weight,
     warn_of_predicted_labels,
 )
 from sklearn_calib._validation.samples import check_columns
-from sklearn_calib._validation.types import Array, Floats, Ints, Weights
+from sklearn_calib._validation.types import Array, Floats
 from sklearn_calib.calibrators._base.device_predictions import (
     LOGITS_HINT,
     ArrayClassifierMixin,
@@ -48,9 +43,7 @@ from sklearn_calib.calibrators._base.device_predictions import (
     returns_array_of_input,
 )
 from sklearn_calib.calibrators._base.input_data import (
-    Chunks,
-    Survey,
-    check_no_arrays,
+    read_fit_data,
     warn_that_logits_look_like_proba,
 )
 
@@ -73,9 +66,10 @@ class Calibrator(
 
     A subclass must define a parameter `from_logits` and two methods:
 
-    - `_fit(logits, codes, sample_weight)` fits the map. `logits` is an array of shape
-      (n_samples, n_classes), `codes` contains the column indices of the true classes,
-      and `sample_weight` may be None.
+    - `_fit(data)` fits the map. `for logits, codes, weight in data` reads the samples
+      in blocks, any number of times, and `logits, codes, weight = data.arrays()` puts
+      all of them in memory. `logits` has the shape (n_samples, n_classes), and `codes`
+      contains the column indices of the true classes.
     - `_calibrate(logits)` returns the calibrated probabilities as a new array. It is
       called with blocks of rows, so that little memory is needed.
 
@@ -158,8 +152,17 @@ class Calibrator(
     # What `_fit` sets, for files.
     _fitted: dict[str, Spec] = {}
 
+    # Blocks of arrays have at least this number of rows.
+    _least_rows = 1
+
+    classes_: Array
+    n_features_in_: int
+    n_errors_: float
+    zero_replacement_: float
+
     @property
-    def _state_schema(self) -> dict[str, Spec]:
+    def _start_schema(self) -> dict[str, Spec]:
+        """What all calibrators have before `_fit` is called."""
         is_proba = not self.from_logits
         zero = {"zero_replacement_": Number(UP_TO_HALF)} if is_proba else {}
         return {
@@ -168,8 +171,11 @@ class Calibrator(
             "feature_names_in_": Names("n_features_in_"),
             "n_errors_": Number(NON_NEGATIVE),
             **zero,
-            **self._fitted,
         }
+
+    @property
+    def _state_schema(self) -> dict[str, Spec]:
+        return {**self._start_schema, **self._fitted}
 
     @restores()
     def fit(
@@ -206,9 +212,8 @@ class Calibrator(
             sample_weight)`, for data that do not fit into memory. It is called for each
             pass over the data and must always return the same chunks. The result is
             that of a fit to all of them. Calibrators that sort scores, such as
-            one-vs-rest calibrators, keep the scores of eight classes in memory at once.
-            :class:`BoostingCalibrator` and calibrators of other packages do not accept
-            `batches`.
+            one-vs-rest calibrators, keep the scores of eight classes in memory at once,
+            and :class:`BoostingCalibrator` keeps all samples.
 
         Returns
         -------
@@ -231,59 +236,30 @@ class Calibrator(
         """
         if batches is None:
             X, y, sample_weight, labels = map(on_cpu, (X, y, sample_weight, labels))
-            n_errors = self._fit_checked(X, y, sample_weight, labels)
+        n_errors = self._fit_without_warnings(X, y, sample_weight, labels, batches)
+        if batches is None:
             self._warn_of_proba(check_numbers(X, "X"))
-        else:
-            self._validate_params()
-            check_no_arrays(X, y, sample_weight)
-            n_errors = self._fit_batches(batches, labels)
         self._warn_of_few_errors(n_errors)
         return self
 
-    def _fit_checked(
+    def _fit_without_warnings(
         self,
         X: ArrayLike | None,
         y: ArrayLike | None,
         sample_weight: ArrayLike | None,
         labels: ArrayLike | None,
+        batches: Any = None,
     ) -> float:
         """Fit without the warnings, which are about all folds of a cross-validation.
 
         Return the number of errors for the warning, see `count_errors`.
         """
         self._validate_params()
-        if X is None:
-            raise TypeError("X and y must be passed to fit, got None. Or pass batches.")
-        given, X = X, self._check_input(X, reset=True)
-        y = as_labels(y, "y")
-        check_consistent_length(X, y)
-        codes = encode_labels(y, labels=labels, n_classes=X.shape[1], name="y")
-        sample_weight = check_sample_weight(sample_weight, X)
-        self.classes_ = np.unique(y) if labels is None else as_labels(labels, "labels")
-        check_columns(given, y, self.classes_, "X")
-        survey = self._survey(array_blocks(X, codes, sample_weight))
-        self._fit_input(X, codes, sample_weight)
-        return survey.n_errors_counted
-
-    def _fit_batches(self, batches: Any, labels: Any) -> float:  # noqa: ARG002
-        """Fit to the chunks that a callable returns; return as `_fit_checked`."""
-        raise TypeError(
-            "batches must be None for a calibrator that defines `_fit`, which takes "
-            f"arrays, got a callable for {type(self).__name__}. Pass X and y of "
-            "samples that fit into memory, or use TemperatureScaling, for example."
-        )
-
-    def _survey(self, data: Iterable[Block]) -> Survey:
-        """Set the attributes that all calibrators have, in one pass over the input."""
-        survey = Survey(self, data)
-        self.n_errors_ = survey.n_errors
-        if not self.from_logits:
-            self.zero_replacement_ = survey.zero_replacement
-        return survey
-
-    def _fit_input(self, X: Floats, codes: Ints, sample_weight: Weights) -> None:
-        """Fit the map to validated logits or probabilities."""
-        self._fit(self._as_logits(X), codes, sample_weight)
+        for name in self._state_schema:
+            self.__dict__.pop(name, None)
+        data, n_errors = read_fit_data(self, X, y, sample_weight, labels, batches)
+        self._fit(data)
+        return n_errors
 
     @maps_blocks(keeps_float32=True)
     @returns_array_of_input
@@ -416,9 +392,25 @@ class Calibrator(
         """
         return 0, 0
 
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        given = [*inspect.signature(self._fit).parameters]
+        if len(given) != 1:  # that of earlier versions
+            raise TypeError(
+                f"{type(self).__name__}._fit must take one argument, got "
+                f"({', '.join(given)}). Define `def _fit(self, data):` and begin it "
+                f"with `{', '.join(given)} = data.arrays()`."
+            )
+
+    def _take_start(self, other: Calibrator) -> None:
+        """Set what `other`, of the same input, has before its `_fit` is called."""
+        known = vars(other)
+        for name in other._start_schema.keys() & known:
+            setattr(self, name, known[name])
+
     @abstractmethod
-    def _fit(self, logits: Floats, codes: Ints, sample_weight: Weights) -> None:
-        """Fit the map to validated data."""
+    def _fit(self, data: Blocks) -> None:
+        """Fit the map to the logits, classes and weights of samples."""
 
     @abstractmethod
     def _calibrate(self, logits: Floats) -> Floats:
@@ -428,37 +420,3 @@ class Calibrator(
         tags = super().__sklearn_tags__()
         tags.input_tags.one_d_array = True
         return tags
-
-
-class _BlockCalibrator(Calibrator):
-    """Base class of calibrators that read the samples in blocks of rows.
-
-    A subclass defines `_fit_blocks(data)` instead of `_fit`. It reads the data several
-    times, so that they need not fit into memory.
-    """
-
-    # Blocks of arrays have at least this number of rows.
-    _least_rows = 1
-
-    def _fit(self, logits: Floats, codes: Ints, sample_weight: Weights) -> None:
-        self._fit_blocks(array_blocks(logits, codes, sample_weight, self._least_rows))
-
-    def _fit_input(self, X: Floats, codes: Ints, sample_weight: Weights) -> None:
-        self._fit_validated(array_blocks(X, codes, sample_weight, self._least_rows))
-
-    def _fit_batches(self, batches: Any, labels: Any) -> float:
-        chunks = Chunks(self, batches, labels)
-        self.classes_ = as_labels(labels, "labels")
-        survey = self._survey(chunks)
-        if survey.looks_like_proba and not chunks.are_labels:
-            warn_that_logits_look_like_proba()
-        self._fit_validated(Blocks(chunks.__iter__, chunks.sizes, chunks.counts))
-        return survey.n_errors_counted
-
-    def _fit_validated(self, data: Blocks) -> None:
-        """Fit the map to blocks of validated logits or probabilities."""
-        self._fit_blocks(data.transform(self._as_logits).kept())
-
-    @abstractmethod
-    def _fit_blocks(self, data: Blocks) -> None:
-        """Fit the map to blocks of logits."""

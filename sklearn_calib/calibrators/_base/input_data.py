@@ -1,4 +1,4 @@
-"""Data of `fit`: validated chunks, and what must be known about all samples."""
+"""Data of `fit`: validated arrays or chunks, and what must be known about them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_consistent_length
 
-from sklearn_calib._numerics.sample_blocks import Block, array_blocks
+from sklearn_calib._numerics.sample_blocks import Block, Blocks, array_blocks
 from sklearn_calib._validation.arrays import check_numbers, on_cpu
 from sklearn_calib._validation.labels import as_labels, encode_labels
 from sklearn_calib._validation.probabilities import (
@@ -26,7 +26,68 @@ from sklearn_calib._validation.types import Floats, Ints, Weights
 RESOLUTION = float(np.finfo(np.float64).eps)
 
 
-def check_no_arrays(*arrays: Any) -> None:
+def read_fit_data(
+    calibrator: Any,
+    X: ArrayLike | None,
+    y: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+    labels: ArrayLike | None,
+    batches: Any,
+) -> tuple[Blocks, float]:
+    """Return the logits of validated samples, and the number of errors that count.
+
+    It sets what all calibrators have: `classes_`, `n_features_in_`, `n_errors_` and
+    `zero_replacement_`.
+    """
+    if batches is None:
+        X, codes, weight = _check_arrays(calibrator, X, y, sample_weight, labels)
+        data = array_blocks(X, codes, weight, calibrator._least_rows)
+        survey = set_start(calibrator, data)
+    else:
+        _check_no_arrays(X, y, sample_weight)
+        chunks = Chunks(calibrator, batches, labels)
+        calibrator.classes_ = as_labels(labels, "labels")
+        survey = set_start(calibrator, chunks)
+        if survey.looks_like_proba and not chunks.are_labels:
+            warn_that_logits_look_like_proba()
+        data = Blocks(chunks.__iter__, chunks.sizes, chunks.counts)
+    return logits_of(calibrator, data), survey.n_errors_counted
+
+
+def set_start(calibrator: Any, data: Iterable[Block]) -> Survey:
+    """Set what one pass over validated input tells, and return it."""
+    survey = Survey(calibrator, data)
+    calibrator.n_errors_ = survey.n_errors
+    if not calibrator.from_logits:
+        calibrator.zero_replacement_ = survey.zero_replacement
+    return survey
+
+
+def logits_of(calibrator: Any, data: Blocks) -> Blocks:
+    """Return the logits of validated input."""
+    if calibrator.from_logits:
+        return data.kept()
+    return data.transform(calibrator._as_logits, is_elementwise=True).kept()
+
+
+def _check_arrays(
+    calibrator: Any, X: Any, y: Any, sample_weight: Any, labels: Any
+) -> tuple[Floats, Ints, Weights]:
+    """Return validated input, codes and weights, after setting `classes_`."""
+    if X is None:
+        raise TypeError("X and y must be passed to fit, got None. Or pass batches.")
+    given, X = X, calibrator._check_input(X, reset=True)
+    y = as_labels(y, "y")
+    check_consistent_length(X, y)
+    codes = encode_labels(y, labels=labels, n_classes=X.shape[1], name="y")
+    weight = check_sample_weight(sample_weight, X)
+    classes = np.unique(y) if labels is None else as_labels(labels, "labels")
+    check_columns(given, y, classes, "X")
+    calibrator.classes_ = classes
+    return X, codes, weight
+
+
+def _check_no_arrays(*arrays: Any) -> None:
     """Raise TypeError if arrays are passed with batches."""
     if any(array is not None for array in arrays):
         raise TypeError(

@@ -28,9 +28,14 @@ from sklearn_calib._validation.arrays import check_numbers, on_cpu, shorten, sho
 from sklearn_calib._validation.labels import as_labels, encode_labels
 from sklearn_calib._validation.samples import check_columns
 from sklearn_calib._validation.types import Array, Floats
-from sklearn_calib.calibrators._base.calibrator import _BlockCalibrator
+from sklearn_calib.calibrators._base.calibrator import Calibrator
 from sklearn_calib.calibrators._base.device_predictions import overflow_error
-from sklearn_calib.calibrators._base.input_data import Survey, check_chunk_weight
+from sklearn_calib.calibrators._base.input_data import (
+    Survey,
+    check_chunk_weight,
+    logits_of,
+    set_start,
+)
 
 # So many samples are kept, and fitted again in each call: the expansion of the log loss
 # is only precise near its minimum.
@@ -51,7 +56,7 @@ LITTLE = 1e-12
 SHORTEST = 1e-10
 
 
-class _OnlineCalibrator(_BlockCalibrator):
+class _OnlineCalibrator(Calibrator):
     """Base class of calibrators with `partial_fit`.
 
     A subclass defines `_online_losses`, `_identity`, and how its fitted attributes
@@ -254,14 +259,13 @@ class _OnlineCalibrator(_BlockCalibrator):
             codes, weight = past["weights"].argmax(axis=1), past["weights"].sum(axis=1)
             before = Block(past["scores"], codes, remaining * weight)
             block = Block(*map(np.concatenate, zip(before, block, strict=True)))
-        data = array_blocks(*block)
-        self._survey(data)
+        data = array_blocks(*block, self._least_rows)
+        set_start(self, data)
         with warnings.catch_warnings():
             # They are about few samples, to which more will be added.
             warnings.simplefilter("ignore", ConvergenceWarning)
             warnings.simplefilter("ignore", UserWarning)
-            self._fit_input(*block)
-        self._past = past
+            self._fit(logits_of(self, data))
         parameters = self._get_parameters()
         if len(block.codes) < limit:
             weights = np.zeros(block.logits.shape)
@@ -325,10 +329,6 @@ class _OnlineCalibrator(_BlockCalibrator):
         if target is not None and target.shape != (wanted := self._identity.shape):
             refuse("_past.target", f"parameters of shape {wanted}", target.shape)
         self._settings_seen = str(self.get_params())
-
-    def _fit_validated(self, data: Blocks) -> None:
-        self.__dict__.pop("_past", None)
-        super()._fit_validated(data)
 
     def _check_can_update(self) -> None:
         """Raise ValueError for settings that `partial_fit` does not support."""

@@ -24,12 +24,12 @@ from sklearn_calib._state.json_values import refuse
 from sklearn_calib._state.schema import FRACTION, NON_NEGATIVE, ListOf, Numbers, Object
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import Interval
-from sklearn_calib._validation.types import Floats
+from sklearn_calib._validation.types import Floats, Ints
 from sklearn_calib.calibrators._base.calibrator import (
     MIN_ROWS,
     Calibrator,
-    _BlockCalibrator,
 )
+from sklearn_calib.calibrators._combined.boosting import BoostingCalibrator
 from sklearn_calib.calibrators._linear.joint_beta import JointBetaCalibration
 from sklearn_calib.calibrators._linear.structured import (
     StructuredMatrixScaling,
@@ -72,17 +72,8 @@ COUNT = 0.5
 # Prior odds that calibration is better than none.
 ODDS = 3.0
 
-# Attributes that `fit` of any calibrator sets before it fits the map.
-COMMON = (
-    "classes_",
-    "n_features_in_",
-    "feature_names_in_",
-    "n_errors_",
-    "zero_replacement_",
-)
 
-
-class AutoCalibrator(_BlockCalibrator):
+class AutoCalibrator(Calibrator):
     r"""Automatic calibration: an average of calibrators, weighted by cross-validation.
 
     The calibrated probabilities are the weighted average of the probabilities before
@@ -205,7 +196,7 @@ class AutoCalibrator(_BlockCalibrator):
         "log_losses_": Numbers("n_calibrators + 1", range=NON_NEGATIVE),
     }
     _parameter_constraints = {
-        **_BlockCalibrator._parameter_constraints,
+        **Calibrator._parameter_constraints,
         "calibrators": [list, tuple, None],
         "cv": [Interval(Integral, 2, 1000, closed="both")],
     }
@@ -289,31 +280,34 @@ class AutoCalibrator(_BlockCalibrator):
         given = self.calibrators
         if given is None:
             return
-        if not given or not all(isinstance(each, _BlockCalibrator) for each in given):
+        is_allowed = [
+            isinstance(each, Calibrator) and not isinstance(each, BoostingCalibrator)
+            for each in given
+        ]
+        if not given or not all(is_allowed):
             raise TypeError(
-                "calibrators must be None or a list of calibrators of sklearn_calib "
-                f"other than BoostingCalibrator, got {shown(given)}. Pass "
-                "[TemperatureScaling(), IsotonicCalibration()], for example."
+                "calibrators must be None or a list of calibrators other than "
+                f"BoostingCalibrator, got {shown(given)}. Pass [TemperatureScaling(), "
+                "IsotonicCalibration()], for example."
             )
         for each in given:
             each._validate_params()
 
-    def _fit_validated(self, data: Blocks) -> None:
-        self._fit_blocks(data.kept())
-
-    def _fit_blocks(self, data: Blocks) -> None:
+    def _fit(self, data: Blocks) -> None:
         warn_of_absent_classes(
             self.classes_[data.counts == 0],
             "AutoCalibrator makes their probabilities small",
         )
         (weight,) = data.collect(lambda block: (block.weight,))
-        if (weight == 0).any():
-            # They would change the folds of the others.
-            data, weight = data.select(weight > 0), weight[weight > 0]
+        given = data.given
+        if (counted := weight > 0).sum() < len(weight):
+            # The others would change the folds of these.
+            data, given = data.select(counted), given.select(counted)
+            weight = weight[counted]
         with warnings.catch_warnings():
             # A calibrator with a poor fit gets a small weight.
             warnings.simplefilter("ignore")
-            held_out = self._held_out(data)
+            held_out = self._held_out(data, random_folds(given, self.cv))
             self.calibrators_ = self._fit_each(data)
         counts = np.array(
             [each.pseudo_count for each in self._candidates(len(data.sizes))]
@@ -324,12 +318,11 @@ class AutoCalibrator(_BlockCalibrator):
         self.weights_ = np.append(1 - total, total * relative)
         self.log_losses_ = -(weight @ np.log(held_out)) / weight.sum()
 
-    def _held_out(self, data: Blocks) -> Floats:
+    def _held_out(self, data: Blocks, fold: Ints) -> Floats:
         """Return the probability of the true class of each sample in its test fold.
 
         The first column is before calibration; the others are of the calibrators.
         """
-        fold = random_folds(data, self.cv)
         held_out = np.empty((len(fold), 1 + len(self._candidates(len(data.sizes)))))
         for k in np.unique(fold):
             train, test = data.select(fold != k), data.select(fold == k)
@@ -342,19 +335,18 @@ class AutoCalibrator(_BlockCalibrator):
 
     def _likelihoods(self, fitted: list[Any], block: Block) -> list[Floats]:
         """Return probabilities of the true classes, before and after calibration."""
-        logits, rows = self._as_logits(block.logits), np.arange(len(block.codes))
+        logits, rows = block.logits, np.arange(len(block.codes))
         proba = [softmax(logits), *(each._calibrate(logits) for each in fitted)]
         true = [each[rows, block.codes].astype(np.float64) for each in proba]
         return [np.maximum(each, np.finfo(logits.dtype).tiny) for each in true]
 
     def _fit_each(self, data: Blocks) -> list[Any]:
         """Return new calibrators, fitted to the samples."""
-        known = {name: value for name, value in vars(self).items() if name in COMMON}
         fitted = []
         for each in self._candidates(len(data.sizes)):
             new = clone(each.calibrator).set_params(from_logits=self.from_logits)
-            vars(new).update(known)
-            new._fit_validated(data)
+            new._take_start(self)
+            new._fit(data)
             fitted.append(new)
         return fitted
 
@@ -374,11 +366,10 @@ class AutoCalibrator(_BlockCalibrator):
     def _set_state(self, state: dict[str, Any]) -> None:
         super()._set_state(state)
         own = {**vars(self)}
-        names = [name for name in ("from_logits", *COMMON) if name in own]
+        names = [name for name in ("from_logits", *self._start_schema) if name in own]
         for each in self.calibrators_:
             known = {**vars(each)}
-            is_block = isinstance(each, _BlockCalibrator)
-            if not is_block or not all(
+            if not isinstance(each, Calibrator) or not all(
                 name in known and np.array_equal(known[name], own[name])
                 for name in names
             ):

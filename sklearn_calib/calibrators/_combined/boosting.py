@@ -10,12 +10,12 @@ import numpy as np
 from scipy.special import logsumexp
 from sklearn.base import MetaEstimatorMixin, clone
 
-from sklearn_calib._numerics.sample_blocks import array_blocks
+from sklearn_calib._numerics.sample_blocks import Blocks, array_blocks
 from sklearn_calib._numerics.softmax import log_softmax, softmax
 from sklearn_calib._sklearn.training_data import warn_of_absent_classes
 from sklearn_calib._solvers.temperature_fit import fit_temperature
 from sklearn_calib._validation.arrays import shown
-from sklearn_calib._validation.types import Array, Floats, Ints, Weights
+from sklearn_calib._validation.types import Array, Floats
 from sklearn_calib.calibrators._base.calibrator import Calibrator
 from sklearn_calib.calibrators._temperature.temperature import TemperatureScaling
 
@@ -172,12 +172,13 @@ class BoostingCalibrator(MetaEstimatorMixin, Calibrator):
         super()._validate_params()
         _check_loss(self.estimator)
 
-    def _fit(self, logits: Floats, codes: Ints, sample_weight: Weights) -> None:
+    def _fit(self, data: Blocks) -> None:
+        logits, codes, weight = data.arrays()
         weights = {}
-        if sample_weight is not None:
-            used = sample_weight > 0
+        if (weight != 1).any():
+            used = weight > 0
             logits, codes = logits[used], codes[used]
-            weights["sample_weight"] = sample_weight[used]
+            weights["sample_weight"] = weight[used]
         self._present, numbers = np.unique(codes, return_inverse=True)
         if len(self._present) == 1:
             raise ValueError(

@@ -137,12 +137,12 @@ class PerLabelCalibrator(
         """
         X, y, sample_weight = map(on_cpu, (X, y, sample_weight))
         check_columns(X, y, None, "X")
-        n_errors = self._fit_checked(X, y, sample_weight, None)
+        n_errors = self._fit_without_warnings(X, y, sample_weight, None)
         self._warn_of_proba(check_numbers(X, "X"))
         self._warn_of_few_errors(n_errors)
         return self
 
-    def _fit_checked(
+    def _fit_without_warnings(
         self,
         X: ArrayLike,
         y: ArrayLike,
@@ -160,7 +160,7 @@ class PerLabelCalibrator(
         labels = [np.array([0, 1])] * X.shape[1] if labels is None else labels
         self.calibrators_ = [clone(self.calibrator) for _ in labels]
         n_errors = [
-            each._fit_checked(x, names[codes], sample_weight, names)
+            each._fit_without_warnings(x, names[codes], sample_weight, names)
             for each, x, codes, names in zip(
                 self.calibrators_, X.T, y.T, labels, strict=True
             )

@@ -173,12 +173,12 @@ class GroupCalibrator(
             invalid, as in :meth:`Calibrator.fit`. A calibrator that was already fitted
             is then left unchanged.
         """
-        n_errors = self._fit_checked(X, y, sample_weight, labels, groups)
+        n_errors = self._fit_without_warnings(X, y, sample_weight, labels, groups)
         self._warn_of_proba(X)
         self._warn_of_few_errors(n_errors)
         return self
 
-    def _fit_checked(
+    def _fit_without_warnings(
         self,
         X: Any,
         y: Any,
@@ -194,7 +194,7 @@ class GroupCalibrator(
         X, y, sample_weight, labels = map(on_cpu, (X, y, sample_weight, labels))
         first = AutoCalibrator() if self.calibrator is None else clone(self.calibrator)
         first.set_params(from_logits=self.from_logits)
-        n_errors = first._fit_checked(X, y, sample_weight, labels)
+        n_errors = first._fit_without_warnings(X, y, sample_weight, labels)
         self.calibrator_ = first
         self._copy(first)
         with warnings.catch_warnings():

@@ -184,9 +184,9 @@ class PerGroupCalibrator(GroupCalibrator):
         data = [
             array_blocks(logits[rows], codes[rows], weight[rows]) for rows in members
         ]
-        self._fit_maps(data, logits.shape[1])
+        self._fit_slopes(data, logits.shape[1])
 
-    def _fit_maps(self, data: list[Blocks], n_classes: int) -> None:
+    def _fit_slopes(self, data: list[Blocks], n_classes: int) -> None:
         """Fit the slopes and intercepts to the samples of each group."""
         kind = DiagonalMap()
         center = kind.identity(n_classes)

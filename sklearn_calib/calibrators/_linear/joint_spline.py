@@ -120,7 +120,7 @@ class JointLogOddsSplineCalibration(_PenalisedCalibrator):
     def _state_schema(self) -> dict[str, Spec]:
         return {**super()._state_schema, "curve_": CURVE}
 
-    def _fit_blocks(self, data: Blocks) -> None:
+    def _fit(self, data: Blocks) -> None:
         logits = self._begin(data)
         log_proba = logits.transform(log_softmax).kept()
         self.curve_ = fit_joint_curve(log_proba, self.n_knots)

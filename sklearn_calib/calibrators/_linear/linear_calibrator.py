@@ -21,7 +21,7 @@ from sklearn_calib._state.schema import NON_NEGATIVE, POSITIVE, Number, Numbers,
 from sklearn_calib._validation.arrays import as_numbers, shown
 from sklearn_calib._validation.declarations import Interval, StrOptions
 from sklearn_calib._validation.types import Floats, Ints
-from sklearn_calib.calibrators._base.calibrator import _BlockCalibrator
+from sklearn_calib.calibrators._base.calibrator import Calibrator
 from sklearn_calib.calibrators._linear.empirical_bayes import fit_empirical_bayes
 from sklearn_calib.calibrators._linear.multinomial_fit import fit_multinomial
 
@@ -48,7 +48,7 @@ def errors_needed(number: int, power: float) -> property:
     )
 
 
-class _MultinomialCalibrator(_BlockCalibrator):
+class _MultinomialCalibrator(Calibrator):
     """Base class of the maps softmax(W x + b), where x are features of the logits.
 
     A subclass defines the kind of its map (`_kind`), the features (`_features`), and
@@ -56,7 +56,7 @@ class _MultinomialCalibrator(_BlockCalibrator):
     """
 
     _parameter_constraints = {
-        **_BlockCalibrator._parameter_constraints,
+        **Calibrator._parameter_constraints,
         "lambd": [STRENGTH, StrOptions({"cv"}), "array-like"],
     }
 
@@ -177,12 +177,7 @@ class _MultinomialCalibrator(_BlockCalibrator):
         return softmax(self._kind.scores(self._features(logits), parameters))
 
     def _begin(self, data: Blocks) -> Blocks:
-        """Return the logits in float64, after warning of classes without samples.
-
-        The strengths of a previous fit are removed, as others may be set now.
-        """
-        for name in ("lambd_", "mu_", "prior_precision_"):
-            self.__dict__.pop(name, None)
+        """Return the logits in float64, after warning of classes without samples."""
         warn_of_absent_classes(
             self.classes_[data.counts == 0],
             f"{type(self).__name__} makes their probabilities as small as its penalty "
@@ -213,7 +208,7 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
         self.mu = mu
         self.from_logits = from_logits
 
-    def _fit_blocks(self, data: Blocks) -> None:
+    def _fit(self, data: Blocks) -> None:
         self._strengths()  # Validates them even without a penalty.
         logits = self._begin(data)
         features = logits.transform(self._features).kept()

@@ -34,7 +34,7 @@ class _StructuredCalibrator(_MultinomialCalibrator):
     }
     _fitted = {"temperature_": Number(POSITIVE), "mixing_": Number(UP_TO_ONE)}
 
-    def _fit_blocks(self, data: Blocks) -> None:
+    def _fit(self, data: Blocks) -> None:
         logits = self._begin(data)
         self.temperature_ = fit_temperature(logits)
         # A mixture costs about as much as a parameter, unless its weight is smaller.

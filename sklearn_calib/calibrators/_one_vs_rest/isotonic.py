@@ -13,7 +13,7 @@ from sklearn_calib._numerics.sample_blocks import Blocks
 from sklearn_calib._numerics.softmax import SCALE
 from sklearn_calib._state.schema import FRACTION, Number, Numbers, Tuple
 from sklearn_calib._validation.types import Array, Floats, Ints
-from sklearn_calib.calibrators._base.calibrator import MIN_ROWS, _BlockCalibrator
+from sklearn_calib.calibrators._base.calibrator import MIN_ROWS, Calibrator
 from sklearn_calib.calibrators._one_vs_rest.one_vs_rest import (
     _OneVsRestCalibrator,
     probabilities,
@@ -135,7 +135,7 @@ class IsotonicCalibration(_OneVsRestCalibrator):
         return interpolate(score, fitted)
 
 
-class JointIsotonicCalibration(_BlockCalibrator):
+class JointIsotonicCalibration(Calibrator):
     r"""Joint isotonic regression (IRM): one monotonic map for all classes.
 
     The map is fitted to all n_samples * n_classes probabilities, with the target 1 for
@@ -206,7 +206,7 @@ class JointIsotonicCalibration(_BlockCalibrator):
     def __init__(self, *, from_logits: bool = False) -> None:
         self.from_logits = from_logits
 
-    def _fit_blocks(self, data: Blocks) -> None:
+    def _fit(self, data: Blocks) -> None:
         self._mixing = 1 / (data.weight_sum + 1)
         step = max(MIN_ROWS, math.ceil(data.n_samples / N_BLOCKS))
         as_proba = partial(probabilities, from_logits=self.from_logits)

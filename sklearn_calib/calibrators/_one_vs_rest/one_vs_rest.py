@@ -27,14 +27,14 @@ from sklearn_calib._state.schema import (
 )
 from sklearn_calib._validation.arrays import row_blocks
 from sklearn_calib._validation.types import Array, Floats
-from sklearn_calib.calibrators._base.calibrator import MIN_ROWS, _BlockCalibrator
+from sklearn_calib.calibrators._base.calibrator import MIN_ROWS, Calibrator
 from sklearn_calib.calibrators._base.input_data import RESOLUTION
 
 # Points of a map that is linear between them.
 CURVE = Tuple(Numbers("n + 1", increasing=True), Numbers("n + 1", range=FRACTION))
 
 
-class _OneVsRestCalibrator(_BlockCalibrator):
+class _OneVsRestCalibrator(Calibrator):
     """Base class of one-vs-rest calibrators.
 
     For two classes, the probability of the second class is calibrated. For more, each
@@ -82,17 +82,9 @@ class _OneVsRestCalibrator(_BlockCalibrator):
             "maps_": ListOf(self._map, "n_maps"),
         }
 
-    def _fit_blocks(self, data: Blocks) -> None:
-        self._fit_maps(data, self._class_scores)
-
-    def _fit_validated(self, data: Blocks) -> None:
-        # Logarithms of probabilities are computed only for the classes that are read.
-        scores = self._class_scores._replace(prepare=self._as_logits)
-        self._fit_maps(data.kept(), scores)
-
-    def _fit_maps(self, data: Blocks, scores: ClassScores) -> None:
+    def _fit(self, data: Blocks) -> None:
         """Fit the maps. The data are read once, and once for each group of classes."""
-        n_classes = len(data.sizes)
+        n_classes, scores = len(data.sizes), self._class_scores
         codes, weight, *summary = data.collect(
             lambda each: (each.codes, each.weight, *scores.summarise_block(each.logits))
         )

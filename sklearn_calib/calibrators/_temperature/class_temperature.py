@@ -11,7 +11,7 @@ from sklearn_calib._solvers.temperature_fit import MAX_STEP, fit_temperature, ro
 from sklearn_calib._state.schema import POSITIVE, Number, Numbers
 from sklearn_calib._validation.declarations import Interval
 from sklearn_calib._validation.types import Floats
-from sklearn_calib.calibrators._base.calibrator import _BlockCalibrator
+from sklearn_calib.calibrators._base.calibrator import Calibrator
 from sklearn_calib.calibrators._linear.empirical_bayes import likelihood_ratios
 
 # Variances of the prior among which the one with the largest likelihood is refined.
@@ -20,7 +20,7 @@ VARIANCES = np.geomspace(1e-6, 1, 61)
 TOLERANCE, MAX_PASSES = 1e-6, 100
 
 
-class ClassTemperatureScaling(_BlockCalibrator):
+class ClassTemperatureScaling(Calibrator):
     r"""Class temperature scaling: a temperature for each predicted class.
 
     The calibrated probabilities are :math:`softmax(z / T_k)`, where k is the class with
@@ -118,7 +118,7 @@ class ClassTemperatureScaling(_BlockCalibrator):
         "lambd_": Number(POSITIVE),
     }
     _parameter_constraints = {
-        **_BlockCalibrator._parameter_constraints,
+        **Calibrator._parameter_constraints,
         "lambd": [Interval(Real, 0, None, closed="neither"), None],
     }
 
@@ -128,7 +128,7 @@ class ClassTemperatureScaling(_BlockCalibrator):
         self.lambd = lambd
         self.from_logits = from_logits
 
-    def _fit_blocks(self, data: Blocks) -> None:
+    def _fit(self, data: Blocks) -> None:
         self.temperature_ = fit_temperature(data)
         data = data.transform(as_float64)
         shift = np.zeros(len(data.sizes))

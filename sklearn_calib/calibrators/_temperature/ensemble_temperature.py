@@ -13,7 +13,7 @@ from sklearn_calib._solvers.temperature_fit import fit_temperature
 from sklearn_calib._state.schema import FRACTION, POSITIVE, Number, Numbers
 from sklearn_calib._validation.declarations import StrOptions
 from sklearn_calib._validation.types import Floats
-from sklearn_calib.calibrators._base.calibrator import _BlockCalibrator
+from sklearn_calib.calibrators._base.calibrator import Calibrator
 
 # Lower bound of the first weight, to preserve the order of the classes.
 SMALLEST_WEIGHT = 1e-9
@@ -23,7 +23,7 @@ SMALLEST_WEIGHT = 1e-9
 ValueAndSlope: TypeAlias = Callable[[Floats], tuple[Any, Floats]]
 
 
-class EnsembleTemperatureScaling(_BlockCalibrator):
+class EnsembleTemperatureScaling(Calibrator):
     r"""Ensemble temperature scaling (ETS): mixture of temperatures T, 1 and infinity.
 
     The calibrated probabilities are :math:`w_1\, softmax(z / T) + w_2\, softmax(z) +
@@ -99,7 +99,7 @@ class EnsembleTemperatureScaling(_BlockCalibrator):
         "weights_": Numbers(3, range=FRACTION, total=1),
     }
     _parameter_constraints = {
-        **_BlockCalibrator._parameter_constraints,
+        **Calibrator._parameter_constraints,
         "objective": [StrOptions({"nll", "brier"})],
     }
 
@@ -107,7 +107,7 @@ class EnsembleTemperatureScaling(_BlockCalibrator):
         self.objective = objective
         self.from_logits = from_logits
 
-    def _fit_blocks(self, data: Blocks) -> None:
+    def _fit(self, data: Blocks) -> None:
         self.temperature_ = fit_temperature(data)
         if self.objective == "brier":
             near = math.log(self.temperature_)

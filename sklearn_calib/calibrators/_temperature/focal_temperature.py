@@ -18,7 +18,7 @@ from sklearn_calib._solvers.temperature_fit import fit_temperature
 from sklearn_calib._state.schema import NON_NEGATIVE, POSITIVE, Number
 from sklearn_calib._validation.declarations import Interval, StrOptions
 from sklearn_calib._validation.types import Floats
-from sklearn_calib.calibrators._base.calibrator import _BlockCalibrator
+from sklearn_calib.calibrators._base.calibrator import Calibrator
 
 GAMMA = {"gamma": [Interval(Real, 0, np.inf, closed="left"), StrOptions({"auto"})]}
 
@@ -28,7 +28,7 @@ GAMMAS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
 MAX_STEPS = 100
 
 
-class FocalPosterior(_BlockCalibrator):
+class FocalPosterior(Calibrator):
     r"""Focal posterior: recover class posteriors of networks trained with focal loss.
 
     The focal loss is not a proper loss: a network that minimises its expectation
@@ -100,7 +100,7 @@ class FocalPosterior(_BlockCalibrator):
     preserves_argmax = True
     _fitted = {"gamma_": Number(NON_NEGATIVE)}
 
-    _parameter_constraints = {**_BlockCalibrator._parameter_constraints, **GAMMA}
+    _parameter_constraints = {**Calibrator._parameter_constraints, **GAMMA}
 
     def __init__(
         self, *, gamma: float | str = "auto", from_logits: bool = False
@@ -112,14 +112,14 @@ class FocalPosterior(_BlockCalibrator):
     def _errors_needed(self) -> tuple[int, float]:
         return (10, 0) if self.gamma == "auto" else (0, 0)
 
-    def _fit_blocks(self, data: Blocks) -> None:
+    def _fit(self, data: Blocks) -> None:
         self.gamma_ = float(fit_gamma(data) if self.gamma == "auto" else self.gamma)
 
     def _calibrate(self, logits: Floats) -> Floats:
         return _calibrate(logits, 1.0, self.gamma_)
 
 
-class FocalTemperatureScaling(_BlockCalibrator):
+class FocalTemperatureScaling(Calibrator):
     r"""Focal temperature scaling: temperature scaling followed by the focal posterior.
 
     It is temperature scaling with a second parameter, gamma: the map of
@@ -195,7 +195,7 @@ class FocalTemperatureScaling(_BlockCalibrator):
     preserves_argmax = True
     _fitted = {"temperature_": Number(POSITIVE), "gamma_": Number(NON_NEGATIVE)}
 
-    _parameter_constraints = {**_BlockCalibrator._parameter_constraints, **GAMMA}
+    _parameter_constraints = {**Calibrator._parameter_constraints, **GAMMA}
 
     def __init__(
         self, *, gamma: float | str = "auto", from_logits: bool = False
@@ -203,7 +203,7 @@ class FocalTemperatureScaling(_BlockCalibrator):
         self.gamma = gamma
         self.from_logits = from_logits
 
-    def _fit_blocks(self, data: Blocks) -> None:
+    def _fit(self, data: Blocks) -> None:
         gamma = None if isinstance(self.gamma, str) else self.gamma
         self.temperature_, self.gamma_ = fit_focal_temperature(data, gamma=gamma)
 

@@ -133,7 +133,7 @@ class TemperatureScaling(_OnlineCalibrator):
         self.n_bins = n_bins
         self.from_logits = from_logits
 
-    def _fit_blocks(self, data: Blocks) -> None:
+    def _fit(self, data: Blocks) -> None:
         if self.objective == "nll":
             self.temperature_ = fit_temperature(data)
         else:

@@ -20,7 +20,7 @@ from sklearn_calib._state.schema import (
 )
 from sklearn_calib._validation.declarations import Interval
 from sklearn_calib._validation.types import Array, Floats, Ints
-from sklearn_calib.calibrators._base.calibrator import _BlockCalibrator
+from sklearn_calib.calibrators._base.calibrator import Calibrator
 
 # Ties are replaced by several points, so that the spline is determined between knots.
 MIN_POINTS = 100
@@ -29,7 +29,7 @@ MIN_POINTS = 100
 DECIMALS = 10
 
 
-class SplineCalibration(_BlockCalibrator):
+class SplineCalibration(Calibrator):
     r"""Spline calibration: recalibrate the confidence by a spline of cumulative errors.
 
     The samples are sorted by their confidence s. As for the Kolmogorov-Smirnov
@@ -122,7 +122,7 @@ class SplineCalibration(_BlockCalibrator):
         "_margin": Number(UP_TO_HALF),
     }
     _parameter_constraints = {
-        **_BlockCalibrator._parameter_constraints,
+        **Calibrator._parameter_constraints,
         "n_knots": [Interval(Integral, 2, 100, closed="both")],
     }
 
@@ -130,7 +130,7 @@ class SplineCalibration(_BlockCalibrator):
         self.n_knots = n_knots
         self.from_logits = from_logits
 
-    def _fit_blocks(self, data: Blocks) -> None:
+    def _fit(self, data: Blocks) -> None:
         weight, *pairs = data.collect(lambda block: (block.weight, *_pairs(block)))
         self.maps_ = [
             _fit_spline(score, target, weight, self.n_knots)

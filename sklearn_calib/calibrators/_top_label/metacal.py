@@ -17,7 +17,7 @@ from sklearn_calib._validation.arrays import row_blocks
 from sklearn_calib._validation.declarations import Interval
 from sklearn_calib._validation.samples import top_label
 from sklearn_calib._validation.types import Array, Bools, Floats, Ints, Seed
-from sklearn_calib.calibrators._base.calibrator import _BlockCalibrator
+from sklearn_calib.calibrators._base.calibrator import Calibrator
 
 # Number of bins of equal weight for the accuracy, as in the authors' code.
 N_BINS = 20
@@ -27,7 +27,7 @@ N_BINS = 20
 SLACK = 1e-5
 
 
-class MetaCal(_BlockCalibrator):
+class MetaCal(Calibrator):
     r"""Meta-Cal: calibrate low-entropy samples, uniform probabilities for the rest.
 
     Samples with an entropy above a threshold are rejected: they get uniform
@@ -139,7 +139,7 @@ class MetaCal(_BlockCalibrator):
     }
 
     _parameter_constraints: dict = {
-        **_BlockCalibrator._parameter_constraints,
+        **Calibrator._parameter_constraints,
         "miscoverage": [Interval(Real, 0, 1, closed="neither")],
         "coverage_accuracy": [Interval(Real, 0, 1, closed="neither"), None],
         "threshold_fraction": [Interval(Real, 0, 1, closed="neither"), None],
@@ -161,7 +161,7 @@ class MetaCal(_BlockCalibrator):
         self.random_state = random_state
         self.from_logits = from_logits
 
-    def _fit_blocks(self, data: Blocks) -> None:
+    def _fit(self, data: Blocks) -> None:
         entropy, correct, codes, weight = data.collect(_entropy_and_labels)
         pool = np.flatnonzero(weight > 0)
         if self.coverage_accuracy is None:

@@ -18,7 +18,7 @@ from sklearn_calib._state.schema import ListOf, Object
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import Interval
 from sklearn_calib._validation.types import Array, Bools, Floats, Ints
-from sklearn_calib.calibrators._base.calibrator import Calibrator, _BlockCalibrator
+from sklearn_calib.calibrators._base.calibrator import Calibrator
 from sklearn_calib.calibrators._one_vs_rest.log_odds_spline import (
     LogOddsSplineCalibration,
 )
@@ -31,7 +31,7 @@ DECIMALS, LARGEST = 10, 1e5
 MARGIN = 1e-9
 
 
-class TopLabelCalibrator(MetaEstimatorMixin, _BlockCalibrator):
+class TopLabelCalibrator(MetaEstimatorMixin, Calibrator):
     r"""Top-label calibration: calibrate the confidence by a binary calibrator.
 
     The calibrator is fitted to a problem with two classes: whether the predicted class
@@ -133,7 +133,7 @@ class TopLabelCalibrator(MetaEstimatorMixin, _BlockCalibrator):
         "class_calibrators_": ListOf(Object(or_none=True), "n_classes"),
     }
     _parameter_constraints = {
-        **_BlockCalibrator._parameter_constraints,
+        **Calibrator._parameter_constraints,
         "calibrator": [Calibrator, None],
         "per_class": ["boolean"],
         "min_errors": [Interval(Real, 0, None, closed="neither"), None],
@@ -162,7 +162,7 @@ class TopLabelCalibrator(MetaEstimatorMixin, _BlockCalibrator):
             return LogOddsSplineCalibration(from_logits=True)
         return clone(self.calibrator).set_params(from_logits=True)
 
-    def _fit_blocks(self, data: Blocks) -> None:
+    def _fit(self, data: Blocks) -> None:
         odds, top, is_correct, weight = data.collect(_binary_problem)
         counts = np.zeros((len(data.sizes), 2))
         np.add.at(counts, (top, is_correct.astype(int)), weight)
@@ -200,7 +200,7 @@ class TopLabelCalibrator(MetaEstimatorMixin, _BlockCalibrator):
             # The number of errors has its own warning, without names of outcomes.
             warnings.filterwarnings("ignore", "y contains no samples", UserWarning)
             new = self._new_calibrator()
-            new._fit_checked(odds, is_correct, weight, outcomes)
+            new._fit_without_warnings(odds, is_correct, weight, outcomes)
             return new
 
     def _calibrate(self, logits: Floats) -> Floats:

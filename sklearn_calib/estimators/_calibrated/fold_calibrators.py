@@ -15,7 +15,7 @@ from sklearn_calib._sklearn.response import (
 from sklearn_calib._sklearn.training_data import MatrixLike, warn_of_absent_classes
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.labels import encode_labels
-from sklearn_calib._validation.types import Floats, Ints, Weights
+from sklearn_calib._validation.types import Floats
 from sklearn_calib.calibrators import (
     AutoCalibrator,
     Calibrator,
@@ -92,7 +92,7 @@ def fit_calibrators(
     """
     fitted = [_for_response(calibrator, response) for _ in scores]
     n_errors = [
-        each._fit_checked(
+        each._fit_without_warnings(
             part,
             y[test],
             None if sample_weight is None else sample_weight[test],
@@ -130,7 +130,7 @@ class MarginCalibrator:
     def __init__(self, calibrator: Calibrator | PerLabelCalibrator) -> None:
         self.calibrator = calibrator
 
-    def _fit_checked(
+    def _fit_without_warnings(
         self, margins: Floats, y: Any, sample_weight: Any, labels: Any
     ) -> Floats:
         self.classes_ = labels
@@ -144,7 +144,7 @@ class MarginCalibrator:
             pairs = [np.array([f"not {label}", f"{label}"]) for label in labels]
             labels = [labels] if self._is_binary else pairs
         columns = self._one_per_target(margins)
-        n_errors = per_label._fit_checked(columns, y, sample_weight, labels)
+        n_errors = per_label._fit_without_warnings(columns, y, sample_weight, labels)
         self.per_label_ = per_label
         self.n_errors_ = self.per_label_.n_errors_
         return n_errors
@@ -188,8 +188,9 @@ class ClassifierCalibrator(Calibrator):
         self.classifier = classifier
         self.from_logits = from_logits
 
-    def _fit(self, logits: Floats, codes: Ints, sample_weight: Weights) -> None:
-        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+    def _fit(self, data: Any) -> None:
+        logits, codes, weight = data.arrays()
+        weights = {"sample_weight": weight} if (weight != 1).any() else {}
         self.classifier_ = clone(self.classifier).fit(logits, codes, **weights)
         warn_of_absent_classes(
             np.delete(self.classes_, self.classifier_.classes_),
