@@ -20,10 +20,13 @@ SYMBOLS: dict[str, Callable[..., Any]] = {
     "Greater": operator.gt,
     "GreaterOrEqual": operator.ge,
     "Less": operator.lt,
+    "LessOrEqual": operator.le,
     "MatMul": operator.matmul,
     "Mul": operator.mul,
     "Neg": operator.neg,
     "Not": operator.invert,
+    "Or": operator.or_,
+    "Pow": operator.pow,
     "Sub": operator.sub,
 }
 # Functions of the array API. The reductions are of each row.
@@ -75,4 +78,4 @@ def evaluate(expression: Callable[[Tensor], Tensor], X: Any) -> Any:
     """Return an expression of an array of float32 or float64, on its device."""
     xp, _ = get_namespace(X)
     dtype = np.dtype("float32" if X.dtype == xp.float32 else "float64")
-    return expression(Tensor(_Arrays(X), X, dtype)).value
+    return expression(Tensor(_Arrays(X), X, dtype, X.shape[1])).value

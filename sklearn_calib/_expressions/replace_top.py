@@ -2,14 +2,23 @@
 
 import numpy as np
 
-from sklearn_calib._numerics.softmax import softmax
+from sklearn_calib._expressions.rows import is_top, softmax
+from sklearn_calib._expressions.tensor import (
+    Tensor,
+    Values,
+    exp,
+    log,
+    maximum,
+    minimum,
+    where,
+)
 from sklearn_calib._validation.types import Floats
 
-# Newton's method takes five to ten steps.
-MAX_STEPS = 50
+# Newton's method takes five to ten steps. In a graph, it takes a fixed number.
+MAX_STEPS, STEPS = 50, 20
 
 
-def replace_top(logits: Floats, confidence: Floats, rest: Floats) -> Floats:
+def replace_top(logits: Values, confidence: Values, rest: Values) -> Values:
     """Return softmax probabilities in which the confidence of each row is replaced.
 
     A smaller confidence is obtained by a temperature for the row. For a larger
@@ -18,20 +27,23 @@ def replace_top(logits: Floats, confidence: Floats, rest: Floats) -> Floats:
 
     Parameters
     ----------
-    logits : ndarray of shape (n_samples, n_classes)
+    logits : array of shape (n_samples, n_classes)
         Logits in float64.
 
-    confidence : ndarray of shape (n_samples,)
+    confidence : array of shape (n_samples, 1)
         New probabilities of the predicted classes, at least 1 / n_classes.
 
-    rest : ndarray of shape (n_samples,)
+    rest : array of shape (n_samples, 1)
         One minus the confidence, passed separately because the difference would be
         inaccurate if it is very small.
 
     Returns
     -------
-    proba : ndarray of shape (n_samples, n_classes)
+    proba : array of shape (n_samples, n_classes)
     """
+    if isinstance(logits, Tensor):
+        return _replace_top(logits, confidence, rest)
+    confidence, rest = confidence[:, 0], rest[:, 0]
     rows, top = np.arange(len(logits)), logits.argmax(axis=1)
     is_less = confidence < softmax(logits)[rows, top]
     inverse = np.ones(len(logits))
@@ -43,8 +55,14 @@ def replace_top(logits: Floats, confidence: Floats, rest: Floats) -> Floats:
     return proba
 
 
-def keep_top(proba: Floats, logits: Floats) -> Floats:
-    """Restore the predicted class where rounding to float32 has created a tie."""
+def keep_top(proba: Values, logits: Values) -> Values:
+    """Return `proba` in the dtype of the logits; rounding does not create a tie."""
+    proba = proba.astype(logits.dtype, copy=False)
+    if isinstance(logits, Tensor):
+        if logits.dtype == np.float64:
+            return proba
+        more = 1 + float(np.finfo(logits.dtype).eps)  # one ulp
+        return where(is_top(logits), minimum(proba * more, 1.0), proba)
     top = logits.argmax(axis=1)
     rows = np.flatnonzero(proba.argmax(axis=1) != top)
     largest = proba[rows].max(axis=1)
@@ -72,3 +90,20 @@ def _row_inverse(logits: Floats, confidence: Floats, rest: Floats) -> Floats:
         if (step * slope < 1e-12).all():
             break
     return inverse
+
+
+def _replace_top(logits: Tensor, confidence: Tensor, rest: Tensor) -> Tensor:
+    top = is_top(logits)
+    gap = logits.max(axis=1, keepdims=True) - logits
+    target = log(rest) - log(confidence)
+    is_less = confidence < softmax(logits).max(axis=1, keepdims=True)
+    inverse = 0 * confidence
+    for _ in range(STEPS):
+        others = where(top, 0.0, exp(-inverse * gap))
+        total = others.sum(axis=1, keepdims=True)
+        # Not divided by 0 for tied logits, so that gradients are finite.
+        slope = where(is_less, (others * gap).sum(axis=1, keepdims=True), 1.0)
+        step = total * (log(total) - target) / slope
+        inverse = inverse + where(is_less, maximum(step, 0.0), 0.0)
+    others = where(top, -np.inf, logits * where(is_less, inverse, 1.0))
+    return where(top, confidence, softmax(others) * rest)

@@ -1,64 +1,167 @@
-"""The link functions of `_numerics/softmax.py` for the arrays of a graph."""
+"""Operations on rows: softmax, log-odds, and a new probability of the predicted class.
+
+Both bodies of an operation stand together: in a graph, and for numpy arrays.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from sklearn_calib._expressions.tensor import (
     Tensor,
+    Values,
     exp,
     log,
     log1p,
     maximum,
-    node,
+    minimum,
+    softplus,
     where,
 )
+from sklearn_calib._numerics import (
+    class_scores,
+    confidence as numeric_confidence,
+    posteriors,
+    softmax as numeric,
+)
+from sklearn_calib._validation.types import Floats
 
 
-def softmax(logits: Tensor) -> Tensor:
-    proba = exp(logits - logits.max())
-    return proba / proba.sum()
+def in_order(values: Values, order: Any) -> Values:
+    """Return values in C or Fortran order; sums of rows depend on it in numpy."""
+    return values if isinstance(values, Tensor) else np.asarray(values, order=order)
 
 
-def log_softmax(logits: Tensor) -> Tensor:
-    shifted = logits - logits.max()
-    return shifted - log(exp(shifted).sum())
+def softmax(logits: Values) -> Values:
+    """Return the softmax of each row."""
+    if not isinstance(logits, Tensor):
+        return numeric.softmax(logits)
+    proba = exp(logits - _max(logits))
+    return proba / _sum(proba)
 
 
-def logsumexp(values: Tensor) -> Tensor:
-    largest = values.max()
-    return largest + log(exp(values - largest).sum())
+def log_softmax(logits: Values) -> Values:
+    """Return the logarithm of the softmax of each row."""
+    if not isinstance(logits, Tensor):
+        return numeric.log_softmax(logits)
+    shifted = logits - _max(logits)
+    return shifted - log(_sum(exp(shifted)))
 
 
-def is_top(values: Tensor, n_columns: int) -> Tensor:
+def is_top(values: Any) -> Any:
     """Return a mask of the first column with the largest value in each row."""
-    columns = np.arange(n_columns)
-    return node("Equal", values.argmax(), columns, dtype=bool)
+    return values.argmax(axis=1, keepdims=True) == np.arange(values.shape[1])
 
 
-def lift_zeros(proba: Tensor, zero: float) -> Tensor:
+def lift_zeros(proba: Values, zero: float) -> Values:
+    """Raise probabilities to at least `zero`, preserving their order."""
+    if not isinstance(proba, Tensor):
+        return numeric.lift_zeros(proba, zero)
     return maximum(proba / 2 + zero, proba)
 
 
-def log_odds(logits: Tensor, n_classes: int) -> Tensor:
-    """Return the log-odds of each class from logits, in float64."""
+def log_proba_and_rest(logits: Values) -> tuple[Values, Values]:
+    """Return log(p) and log(1 - p) of each class from logits, in float64."""
+    if not isinstance(logits, Tensor):
+        return class_scores.log_proba_and_rest(logits)
+    odds = log_odds(logits)
+    return -softplus(-odds), -softplus(odds)
+
+
+def log_odds(logits: Values) -> Values:
+    """Return the log-odds log(p / (1 - p)) of each class from logits, in float64."""
+    if not isinstance(logits, Tensor):
+        return class_scores.LOG_ODDS.of_all(logits).T
     log_proba = log_softmax(logits.astype(np.float64))
-    top = is_top(log_proba, n_classes)
+    top = is_top(log_proba)
     others = where(top, -np.inf, log_proba)
-    return log_proba - where(top, logsumexp(others), log1p(-exp(others)))
+    return log_proba - where(top, _logsumexp(others), log1p(-exp(others)))
 
 
-def log_odds_of_proba(log_proba: Tensor, zero: float, n_classes: int) -> Tensor:
+def top_log_odds(logits: Values) -> Values:
+    """Return the log-odds of the predicted class of each row from logits."""
+    if not isinstance(logits, Tensor):
+        _, log_total, _, log_rest = class_scores.summarise_log_odds(logits)
+        return (-log_total - log_rest)[:, None]
+    return _sum(where(is_top(logits), log_odds(logits), 0.0))
+
+
+def log_odds_of_proba(log_proba: Values, zero: float) -> Values:
     """Return the log-odds of each class from log-probabilities, in float64."""
+    if not isinstance(log_proba, Tensor):
+        return class_scores.log_odds_from_proba(zero).of_all(log_proba).T
     log_proba = log_proba.astype(np.float64)
     proba = exp(log_proba)
-    top = is_top(proba, n_classes)
-    small = maximum(2 * (proba - zero), 0.0)
-    others = where(top, 0.0, node("Min", proba, small))
+    top = is_top(proba)
+    others = where(top, 0.0, minimum(proba, maximum(2 * (proba - zero), 0.0)))
     rest = 1 - proba
-    cancels = node("Not", rest > 1e-3)
-    rest = where(top & cancels, others.sum(), rest)
+    cancels = ~(rest > 1e-3)
+    rest = where(top & cancels, _sum(others), rest)
     return log_proba - log(lift_zeros(rest, zero))
+
+
+def negative_entropy(proba: Values) -> Values:
+    """Return the sum of p log p of each row."""
+    if isinstance(proba, Tensor):
+        return _sum(_xlogx(proba))
+    return numeric_confidence.negative_entropy(proba)[:, None]
+
+
+def focal_posterior(proba: Values, gamma: float) -> Values:
+    """Return the class probabilities for which `proba` minimises the focal loss."""
+    if not isinstance(proba, Tensor):
+        return posteriors.focal_posterior(proba, gamma)
+    proba = proba / _sum(proba)
+    is_large = proba > 0.5
+    others = _sum(where(is_large, 0.0, proba))
+    rest = where(is_large, others, 1 - proba)
+    rest = maximum(rest, np.finfo(rest.dtype).tiny)
+    log_large = log1p(-where(is_large, rest, 0.0))
+    log_q = where(is_large, log_large, log_of_tiny(proba))
+    ratio = -where(is_large, proba * log_large, _xlogx(proba)) / rest
+    return softmax(log_q - gamma * log(rest) - log1p(gamma * ratio))
+
+
+def weighted_sum(weights: Floats, values: Sequence[Any]) -> Any:
+    """Return the weighted sum of arrays, the last of which may be a number."""
+    if isinstance(values[0], Tensor):
+        first, *others = zip(weights.tolist(), values, strict=True)
+        return sum((w * x for w, x in others), first[0] * first[1])
+    return np.tensordot(weights, stacked(values), 1)
+
+
+def stacked(values: Sequence[Any]) -> Floats:
+    """Return numpy arrays, the last of which may be a number, as one array."""
+    result = np.empty((len(values), *values[0].shape))
+    for part, value in zip(result, values, strict=True):
+        part[...] = value
+    return result
+
+
+def by_group(
+    function: Callable[[Any], Any],
+    own: Sequence[Callable[[Any], Any] | None],
+    index: Any,
+    values: Any,
+) -> Any:
+    """Return a function of the rows, for some groups of rows that of the group.
+
+    `own` contains the function of each group, or None; `index` is the group of each
+    row, of shape (n_samples, 1).
+    """
+    result, in_graph = function(values), isinstance(values, Tensor)
+    for k in range(len(own)) if in_graph else np.unique(index):
+        if (each := own[k]) is None:
+            continue
+        if in_graph:
+            result = where(index == k, each(values), result)
+        else:
+            rows = np.flatnonzero(index == k)
+            result[rows] = each(values[rows])
+    return result
 
 
 def log_of_tiny(proba: Tensor) -> Tensor:
@@ -66,18 +169,19 @@ def log_of_tiny(proba: Tensor) -> Tensor:
     return log(maximum(proba, np.finfo(proba.dtype).tiny))
 
 
-def xlogx(proba: Tensor) -> Tensor:
+def _xlogx(proba: Tensor) -> Tensor:
     """Return p log p, which is 0 for p = 0."""
     return proba * log_of_tiny(proba)
 
 
-def focal_posterior(proba: Tensor, gamma: float) -> Tensor:
-    proba = proba / proba.sum()
-    is_large = proba > 0.5
-    others = where(is_large, 0.0, proba).sum()
-    rest = where(is_large, others, 1 - proba)
-    rest = maximum(rest, np.finfo(rest.dtype).tiny)
-    log_large = log1p(-where(is_large, rest, 0.0))
-    log_q = where(is_large, log_large, log_of_tiny(proba))
-    ratio = -where(is_large, proba * log_large, xlogx(proba)) / rest
-    return softmax(log_q - gamma * log(rest) - log1p(gamma * ratio))
+def _logsumexp(values: Tensor) -> Tensor:
+    largest = _max(values)
+    return largest + log(_sum(exp(values - largest)))
+
+
+def _max(values: Tensor) -> Tensor:
+    return values.max(axis=1, keepdims=True)
+
+
+def _sum(values: Tensor) -> Tensor:
+    return values.sum(axis=1, keepdims=True)

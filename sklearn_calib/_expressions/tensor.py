@@ -1,11 +1,18 @@
-"""Numpy-like expressions of ONNX operators, for graphs and arrays of any library."""
+"""Elementwise operations on numpy arrays, and on arrays in a graph of ONNX operators.
+
+A numpy array is computed at once. A `Tensor` becomes a graph: of ONNX, of a torch
+module, or of operators that are applied to the arrays of any library.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol, TypeVar
 
 import numpy as np
+from scipy import special
+
+from sklearn_calib._validation.types import Array, Floats
 
 
 class Graph(Protocol):
@@ -23,15 +30,40 @@ class Graph(Protocol):
 
 
 class Tensor:
-    """Array in a graph; its methods return new arrays."""
+    """Array in a graph, with the operators of a numpy array of two dimensions.
+
+    Its methods return new arrays. The number of rows is not known, and the number of
+    columns may be unknown. Reductions are of rows: `x.max(axis=1, keepdims=True)`.
+    Columns are selected by `x[:, indices]`.
+    """
 
     # Otherwise, numpy would apply an operator to each of its own elements.
     __array_ufunc__ = None
+    __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, graph: Graph, value: Any, dtype: Any) -> None:
+    def __init__(
+        self, graph: Graph, value: Any, dtype: Any, n_columns: int | None = None
+    ) -> None:
         self.graph = graph
         self.value = value
         self.dtype = np.dtype(dtype)
+        self.n_columns = n_columns
+
+    @property
+    def shape(self) -> tuple[None, Any]:
+        return None, self.n_columns
+
+    def with_columns(self, n_columns: int) -> Tensor:
+        """Return the same array with a known number of columns."""
+        return Tensor(self.graph, self.value, self.dtype, n_columns)
+
+    def __array__(self, *_: Any, **__: Any) -> NoReturn:
+        raise TypeError("the values of an array in a graph are not known")
+
+    __bool__ = __array__
+
+    def __array_function__(self, function: Any, *_: Any) -> NoReturn:
+        raise TypeError(f"numpy.{function.__name__} needs numpy arrays")
 
     def __add__(self, other: Any) -> Tensor:
         return node("Add", self, other)
@@ -53,11 +85,17 @@ class Tensor:
     def __rtruediv__(self, other: Any) -> Tensor:
         return node("Div", other, self)
 
-    def __matmul__(self, other: Any) -> Tensor:
-        return node("MatMul", self, other)
+    def __pow__(self, other: Any) -> Tensor:
+        return node("Pow", self, other)
+
+    def __matmul__(self, other: Array) -> Tensor:
+        return node("MatMul", self, other, n_columns=other.shape[1])
 
     def __neg__(self) -> Tensor:
         return node("Neg", self)
+
+    def __abs__(self) -> Tensor:
+        return node("Abs", self)
 
     def __gt__(self, other: Any) -> Tensor:
         return node("Greater", self, other, dtype=bool)
@@ -68,97 +106,196 @@ class Tensor:
     def __ge__(self, other: Any) -> Tensor:
         return node("GreaterOrEqual", self, other, dtype=bool)
 
+    def __le__(self, other: Any) -> Tensor:
+        return node("LessOrEqual", self, other, dtype=bool)
+
+    def __eq__(self, other: Any) -> Tensor:  # type: ignore[override]
+        return node("Equal", self, other, dtype=bool)
+
     def __and__(self, other: Tensor) -> Tensor:
         return node("And", self, other)
 
-    def astype(self, dtype: Any) -> Tensor:
+    def __or__(self, other: Tensor) -> Tensor:
+        return node("Or", self, other)
+
+    def __invert__(self) -> Tensor:
+        return node("Not", self)
+
+    def __getitem__(self, key: tuple[slice, slice | Sequence[int]]) -> Tensor:
+        rows, columns = key
+        if rows != slice(None):
+            raise TypeError("rows cannot be selected in a graph")
+        if isinstance(columns, slice):
+            columns = range(*columns.indices(self.shape[1]))
+        indices = np.array(columns)
+        return node("Gather", self, indices, n_columns=len(indices), axis=1)
+
+    def astype(self, dtype: Any, *, copy: bool = True) -> Tensor:  # noqa: ARG002
         return self if self.dtype == dtype else self.cast(dtype)
 
     def cast(self, dtype: Any) -> Tensor:
         """Convert to a dtype, even if the present one is not known."""
         return node("Cast", self, dtype=dtype, to=np.dtype(dtype))
 
-    def max(self) -> Tensor:
-        return node("ReduceMax", self, axes=[1])
+    def max(self, *, axis: int, keepdims: bool) -> Tensor:
+        return self._reduced("ReduceMax", axis, keepdims)
 
-    def sum(self) -> Tensor:
-        return node("ReduceSum", self, axes=[1])
+    def sum(self, *, axis: int, keepdims: bool) -> Tensor:
+        return self._reduced("ReduceSum", axis, keepdims)
 
-    def mean(self) -> Tensor:
-        return node("ReduceMean", self, axes=[1])
+    def mean(self, *, axis: int, keepdims: bool) -> Tensor:
+        return self._reduced("ReduceMean", axis, keepdims)
 
-    def argmax(self) -> Tensor:
-        """Return the first column with the largest value, of shape (n_samples, 1)."""
-        return node("ArgMax", self, dtype=np.int64, axis=1)
+    def argmax(self, *, axis: int, keepdims: bool) -> Tensor:
+        """Return the first column with the largest value."""
+        _check_rows(axis, keepdims)
+        return node("ArgMax", self, dtype=np.int64, n_columns=1, axis=1)
 
-    def columns(self, indices: Sequence[int]) -> Tensor:
-        return node("Gather", self, np.array(indices), axis=1)
+    def _reduced(self, op_type: str, axis: int, keepdims: bool) -> Tensor:
+        _check_rows(axis, keepdims)
+        return node(op_type, self, n_columns=1, axes=[1])
 
 
-def node(op_type: str, *inputs: Any, dtype: Any = None, **options: Any) -> Tensor:
-    """Return the result of an operator, in the dtype of the last floating input.
+def _check_rows(axis: int, keepdims: bool) -> None:
+    if axis not in (1, -1) or not keepdims:
+        raise TypeError("a reduction needs axis=1 and keepdims=True")
+
+
+# Both kinds of arrays that a map is applied to.
+Values = TypeVar("Values", Floats, Tensor)
+
+
+def node(
+    op_type: str,
+    *inputs: Any,
+    dtype: Any = None,
+    n_columns: int | None = None,
+    **options: Any,
+) -> Tensor:
+    """Return the result of an operator, in the dtype of the widest floating input.
 
     Arrays of floats and Python numbers become constants of this dtype; other arrays
-    keep theirs.
+    keep theirs. The result has as many columns as the widest input by default.
     """
     tensors = [each for each in inputs if isinstance(each, Tensor)]
-    like = next((t for t in tensors[::-1] if t.dtype.kind == "f"), tensors[-1])
+    floats = [each for each in tensors if each.dtype.kind == "f"]
+    like = max(floats or tensors[-1:], key=lambda each: each.dtype.itemsize)
 
     def value_of(value: Any) -> Any:
         if isinstance(value, Tensor):
-            return value.value
+            is_float = value.dtype.kind == "f"
+            return (value.astype(like.dtype) if is_float else value).value
         if isinstance(value, np.ndarray) and value.dtype.kind != "f":
             return like.graph.constant(value)
         return like.graph.constant(np.asarray(value, dtype=like.dtype))
 
+    if n_columns is None:
+        n_columns = _most([_width(each) for each in inputs])
     output = like.graph.add(op_type, [value_of(value) for value in inputs], **options)
-    return Tensor(like.graph, output, like.dtype if dtype is None else dtype)
+    return Tensor(like.graph, output, like.dtype if dtype is None else dtype, n_columns)
 
 
-def where(condition: Tensor, value: Any, other: Any) -> Tensor:
-    return node("Where", condition, value, other)
+def _width(value: Any) -> int | None:
+    if isinstance(value, Tensor):
+        return value.n_columns
+    return np.shape(value)[-1] if np.ndim(value) else 1
 
 
-def maximum(value: Tensor, other: Any) -> Tensor:
-    return node("Max", value, other)
+def _most(widths: Sequence[int | None]) -> int | None:
+    known = [each for each in widths if each is not None]
+    return max(known) if len(known) == len(widths) else None
 
 
-def minimum(value: Tensor, other: Any) -> Tensor:
-    return node("Min", value, other)
+# Operations on both kinds of arrays ---------------------------------------------------
 
 
-def exp(value: Tensor) -> Tensor:
-    return node("Exp", value)
+def where(condition: Any, value: Any, other: Any) -> Any:
+    """Return `value` where the condition is true, and `other` elsewhere."""
+    if _is_in_graph(condition, value, other):
+        return node("Where", condition, value, other)
+    return np.where(condition, value, other)
 
 
-def log(value: Tensor) -> Tensor:
-    return node("Log", value)
+def maximum(value: Any, other: Any) -> Any:
+    """Return the larger of two values."""
+    if _is_in_graph(value, other):
+        return node("Max", value, other)
+    return np.maximum(value, other)
 
 
-def hstack(values: Sequence[Tensor]) -> Tensor:
-    return node("Concat", *values, axis=1) if len(values) > 1 else values[0]
+def minimum(value: Any, other: Any) -> Any:
+    """Return the smaller of two values."""
+    if _is_in_graph(value, other):
+        return node("Min", value, other)
+    return np.minimum(value, other)
 
 
-def round_to(value: Tensor, decimals: int) -> Tensor:
-    """Return rounded values; halves are rounded to even, as by `np.round`."""
-    return node("Round", value * 10.0**decimals) / 10.0**decimals
+def clip(value: Values, low: Any, high: Any) -> Values:
+    """Return values between two limits."""
+    if isinstance(value, Tensor):
+        return minimum(maximum(value, low), high)
+    return np.clip(value, low, high)
 
 
-def log1p(value: Tensor) -> Tensor:
-    """Return log(1 + x) in full precision for small x, by Kahan's formula."""
+def exp(value: Values) -> Values:
+    """Return the exponential function."""
+    return node("Exp", value) if isinstance(value, Tensor) else np.exp(value)
+
+
+def log(value: Values) -> Values:
+    """Return the natural logarithm."""
+    return node("Log", value) if isinstance(value, Tensor) else np.log(value)
+
+
+def hstack(values: Sequence[Any]) -> Any:
+    """Return the columns of several arrays next to each other."""
+    if not _is_in_graph(*values):
+        return np.hstack(values)
+    if len(values) == 1:
+        return values[0]
+    widths = [each.shape[1] for each in values]
+    n_columns = None if None in widths else sum(widths)
+    return node("Concat", *values, n_columns=n_columns, axis=1)
+
+
+def round_to(value: Values, decimals: int) -> Values:
+    """Return rounded values; halves are rounded to even."""
+    if isinstance(value, Tensor):
+        return node("Round", value * 10.0**decimals) / 10.0**decimals
+    return np.round(value, decimals)
+
+
+def log1p(value: Values) -> Values:
+    """Return log(1 + x), in full precision for small x."""
+    if not isinstance(value, Tensor):
+        return np.log1p(value)
+    # Kahan's formula. Not divided by 0, so that gradients are finite.
     total = 1 + value
-    is_tiny = node("Equal", total, 1.0, dtype=bool)
-    # Not divided by 0, so that gradients are finite.
+    is_tiny = total == 1.0
     difference = where(is_tiny, 1.0, total - 1)
     return where(is_tiny, value, log(total) * (value / difference))
 
 
-def softplus(value: Tensor) -> Tensor:
+def softplus(value: Values) -> Values:
     """Return log(1 + exp(x)) without overflow."""
-    return maximum(value, 0.0) + log1p(exp(-node("Abs", value)))
+    if isinstance(value, Tensor):
+        return maximum(value, 0.0) + log1p(exp(-abs(value)))
+    return np.logaddexp(0, value)
 
 
-def expit(value: Tensor) -> Tensor:
+def log_expit(value: Values) -> Values:
+    """Return the logarithm of the logistic function."""
+    return -softplus(-value) if isinstance(value, Tensor) else special.log_expit(value)
+
+
+def expit(value: Values) -> Values:
+    """Return the logistic function 1 / (1 + exp(-x))."""
+    if not isinstance(value, Tensor):
+        return special.expit(value)
     # Without overflow, so that gradients are finite.
-    small = exp(-node("Abs", value))
+    small = exp(-abs(value))
     return where(value >= 0.0, 1.0, small) / (1 + small)
+
+
+def _is_in_graph(*values: Any) -> bool:
+    return any(isinstance(each, Tensor) for each in values)

@@ -8,8 +8,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from sklearn_calib import calibrators
-from sklearn_calib._expressions.maps import MAPS, as_logits, calibrate, calibrate_labels
 from sklearn_calib._expressions.rows import focal_posterior, log_of_tiny, softmax
 from sklearn_calib._expressions.tensor import Tensor, hstack, maximum, node, where
 from sklearn_calib._validation.arrays import shown
@@ -35,13 +33,7 @@ Proba: TypeAlias = Callable[[Graph, Any, Sequence[Source], Any], Tensor]
 def calibrator_proba(
     graph: Graph, model: Any, sources: Sequence[Source], dtype: Any
 ) -> Tensor:
-    return calibrate(model, table(graph, sources, dtype))
-
-
-def per_label_proba(
-    graph: Graph, model: Any, sources: Sequence[Source], dtype: Any
-) -> Tensor:
-    return calibrate_labels(model, table(graph, sources, dtype))
+    return model._in_graph(table(graph, sources, dtype))
 
 
 def calibrated_proba(
@@ -72,7 +64,8 @@ def pair_proba(
     is_own = isinstance(model.calibrator, Calibrator | PerLabelCalibrator)
     if is_own or model.calibrator == "auto":
         return part_proba(graph, calibrator, scores)
-    proba = part_proba(graph, calibrator.classifier_, as_logits(calibrator, scores))
+    logits = calibrator._as_logits(calibrator._all_columns(scores))
+    proba = part_proba(graph, calibrator.classifier_, logits)
     codes = np.arange(len(model.classes_))
     proba = fill_absent(proba, calibrator.classifier_.classes_, codes, False)
     return maximum(proba, np.finfo(dtype).tiny)
@@ -90,7 +83,7 @@ def all_columns(pair: Any, scores: Tensor) -> Tensor:
         return scores
     if pair.from_logits and len(present) == 2:
         # The last column is the value of the decision function.
-        scores = scores.columns([-1])
+        scores = last_column(scores)
         scores = hstack([0 * scores, scores])
     return fill_absent(scores, present, pair.classes, pair.from_logits)
 
@@ -102,21 +95,29 @@ def fill_absent(
     is_present = np.isin(classes, present)
     if is_present.all():
         return scores
-    smallest = -(-scores).max()
+    smallest = -row_max(-scores)
     if not from_logits:
-        between = (scores > 0.0) & (scores < scores.max())
-        positive = -(-where(between, scores, np.inf)).max()
+        between = (scores > 0.0) & (scores < row_max(scores))
+        positive = -row_max(-where(between, scores, np.inf))
         smallest = where(positive < np.inf, positive, smallest)
     indices = np.where(is_present, is_present.cumsum() - 1, is_present.sum())
-    filled = hstack([scores, smallest]).columns(indices.tolist())
-    return filled if from_logits else filled / filled.sum()
+    filled = hstack([scores, smallest])[:, indices.tolist()]
+    return filled if from_logits else filled / filled.sum(axis=1, keepdims=True)
+
+
+def row_max(scores: Tensor) -> Tensor:
+    return scores.max(axis=1, keepdims=True)
+
+
+def last_column(scores: Tensor) -> Tensor:
+    return scores[:, [-1]]
 
 
 def part_proba(graph: Graph, model: Any, scores: Tensor) -> Tensor:
     """Return the probabilities of a calibrator or classifier of scores."""
     kind = typed(scores.dtype, [None, model.n_features_in_])
     if model.n_features_in_ == 1:
-        scores = scores.columns([-1])
+        scores = last_column(scores)
     return part(graph, model, [Source("scores", scores.value, kind)]).cast(scores.dtype)
 
 
@@ -128,7 +129,7 @@ def margin_proba(graph: Graph, calibrator: Any, margins: Tensor) -> Tensor:
     if len(calibrator.classes_) == 2:
         return part_proba(graph, per_label.calibrators_[0], scaled)
     proba = part_proba(graph, per_label, scaled)
-    return proba / proba.sum()
+    return proba / proba.sum(axis=1, keepdims=True)
 
 
 def prior_shift_proba(
@@ -248,7 +249,7 @@ def network_converter(logits: Any, last: Callable[[Any], Any]) -> Any:
         if not container.get_options(model, {"raw_scores": False})["raw_scores"]:
             output = posterior(last(model), proba)
         elif len(model.classes_) == 2:
-            margin = values.columns([1]) - values.columns([0])
+            margin = values[:, [1]] - values[:, [0]]
             output = hstack([-margin, margin])
         else:
             output = values
@@ -286,10 +287,7 @@ def register(*, with_networks: bool) -> None:
     from sklearn_calib.deployment import PriorShiftClassifier
     from sklearn_calib.estimators import CalibratedClassifier
 
-    calibrator_converter = converter(calibrator_proba)
-    for name in MAPS:
-        register_one(getattr(calibrators, name), calibrator_converter)
-    register_one(PerLabelCalibrator, converter(per_label_proba))
+    register_one(PerLabelCalibrator, converter(calibrator_proba))
     register_one(CalibratedClassifier, converter(calibrated_proba))
     register_one(PriorShiftClassifier, converter(prior_shift_proba))
     if with_networks:
@@ -299,6 +297,16 @@ def register(*, with_networks: bool) -> None:
         refcal = network_converter(refcal_logits, lambda model: model.head_)
         register_one(NeuralClassifier, neural, raw_scores=[True, False])
         register_one(RefCalClassifier, refcal, raw_scores=[True, False])
+
+
+def register_calibrators(base: type[Calibrator] = Calibrator) -> None:
+    """Register the calibrators that have been imported, unless someone else has."""
+    from skl2onnx._supported_operators import sklearn_operator_name_map
+
+    for kind in base.__subclasses__():
+        register_calibrators(kind)
+        if kind._has_expression and kind not in sklearn_operator_name_map:
+            register_one(kind, converter(calibrator_proba))
 
 
 def register_one(model: type, convert: Any, **options: Any) -> None:

@@ -96,7 +96,7 @@ def to_onnx(
     ['label', 'probabilities']
     """
     _check_installed()
-    from sklearn_calib.onnx._converters import register
+    from sklearn_calib.onnx._converters import register, register_calibrators
     from sklearn_calib.onnx._onnx_graph import to_proto, unwrapped
 
     _check_model(model)
@@ -108,6 +108,7 @@ def to_onnx(
     expected = model.predict_proba(X)  # first, as it validates X
     # Otherwise, no network can have been fitted, and importing torch takes seconds.
     register(with_networks="torch" in sys.modules)
+    register_calibrators()
     proto = to_proto(unwrapped(model), _initial_types(columns), opset)
     if atol < np.inf:
         labels, proba = _run(proto, columns)

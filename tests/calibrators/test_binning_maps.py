@@ -13,7 +13,6 @@ from sklearn_calib.calibrators import (
     ScalingBinning,
     VennAbers,
 )
-from sklearn_calib.calibrators._one_vs_rest.venn_abers import _interval
 
 
 def recorded_values(recorded):
@@ -28,7 +27,7 @@ def binary_problem(recorded):
 
 def before_mixing(fitted, scores):
     """Return the values of the map of the second class."""
-    return fitted._apply_map(fitted.maps_[0], scores)
+    return fitted._apply_maps(scores[:, None])[:, 0]
 
 
 @pytest.mark.parametrize("n_bins", [5, 10])
@@ -80,10 +79,12 @@ def test_venn_abers_is_isotonic_regression_with_one_more_sample(seed):
         return IsotonicRegression().fit(*data).predict([place])[0]
 
     low, high = (np.array([regression(s, y) for s in places]) for y in (0, 1))
-    fitted = VennAbers()._fit_map(score, target, weight)
-    proba = VennAbers()._apply_map(fitted, places)
+    fitted = VennAbers()
+    fitted.maps_ = [fitted._fit_map(score, target, weight)]
+    proba = before_mixing(fitted, places)
     np.testing.assert_allclose(proba, high / (1 - low + high), rtol=1e-12)
-    np.testing.assert_allclose(_interval(fitted, places), [low, high], rtol=1e-12)
+    limits = np.hstack(fitted._limits(places[:, None])).T
+    np.testing.assert_allclose(limits, [low, high], rtol=1e-12)
 
 
 def test_venn_abers_is_never_certain():

@@ -65,7 +65,7 @@ def test_recorded_predictions(reference):
 
 
 def replaced(logits, confidence):
-    return replace_top(logits, confidence, 1 - confidence)
+    return replace_top(logits, confidence[:, None], 1 - confidence[:, None])
 
 
 def test_other_classes_share_the_rest():

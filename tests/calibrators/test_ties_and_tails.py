@@ -39,9 +39,8 @@ def test_equal_probabilities_are_one_value(calibrator, n_votes):
     X = (1 + rng.multinomial(n_votes - 3, np.ones(3) / 3, size=3000)) / n_votes
     y = (rng.uniform(size=(3000, 1)) > X.cumsum(axis=1)).sum(axis=1).clip(0, 2)
     fitted = calibrator.fit(X, y)
-    scores = fitted._scores(fitted._as_logits(X))
-    for fitted_map, column, score in zip(fitted.maps_, X.T, scores, strict=True):
-        proba = fitted._apply_map(fitted_map, score)
+    probas = fitted._apply_maps(fitted._scores(fitted._as_logits(X)))
+    for column, proba in zip(X.T, probas.T, strict=True):
         spread = [np.ptp(proba[column == value]) for value in np.unique(column)]
         assert max(spread) < 1e-9
 

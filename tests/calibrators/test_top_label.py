@@ -309,7 +309,8 @@ def test_a_calibrator_of_another_package(make_logits):
     proba = model.fit(logits, y).predict_proba(logits)
     np.testing.assert_allclose(proba, softmax(logits, axis=1), rtol=1e-8)
     with pytest.raises(
-        TypeError, match=r"must have a map of sklearn_calib, got.*Identity"
+        TypeError,
+        match=r"Identity._calibrate must use .* got `return softmax\(logits\)`",
     ):
         model.to_torch()
     with pytest.raises(TypeError, match="class that can be saved"):

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from sklearn_calib._expressions.rows import lift_zeros
+from sklearn_calib._expressions.tensor import Tensor, Values, clip, hstack, log, maximum
 from sklearn_calib._numerics.sample_blocks import Blocks
-from sklearn_calib._numerics.softmax import lift_zeros
 from sklearn_calib._sklearn.doc_links import DocumentedEstimator
 from sklearn_calib._sklearn.rollback import restores
 from sklearn_calib._state.schema import (
@@ -41,6 +42,7 @@ from sklearn_calib.calibrators._base.device_predictions import (
     labels_of,
     overflow_error,
     returns_array_of_input,
+    tells_of_operations,
 )
 from sklearn_calib.calibrators._base.input_data import (
     read_fit_data,
@@ -291,10 +293,29 @@ class Calibrator(
         proba = np.empty_like(X, order="C")
         for rows in row_blocks(len(X), X.shape[1], at_least=MIN_ROWS):
             with np.errstate(over="ignore", invalid="ignore"):
-                proba[rows] = self._calibrate(self._as_logits(X[rows]))
+                proba[rows] = self._proba(X[rows])
         if np.isnan(proba.min()):
             raise overflow_error(np.abs(X).max())
-        return np.maximum(proba, np.finfo(proba.dtype).tiny, out=proba)
+        return proba
+
+    def _proba(self, X: Values) -> Values:
+        """Return calibrated probabilities of validated input, or in a graph."""
+        proba = self._calibrate(self._as_logits(X))
+        return maximum(proba.astype(X.dtype, copy=False), np.finfo(X.dtype).tiny)
+
+    def _in_graph(self, X: Tensor) -> Tensor:
+        """Return calibrated probabilities of the columns that `predict_proba` takes."""
+        with tells_of_operations():
+            return self._proba(self._all_columns(X))
+
+    def _all_columns(self, X: Tensor) -> Tensor:
+        """Return logits or probabilities of all classes in a graph."""
+        X = X.with_columns(self.n_features_in_)
+        if not self.from_logits:
+            X = clip(X, 0.0, 1.0)
+        if self.n_features_in_ > 1:
+            return X
+        return hstack([0 * X if self.from_logits else 1 - X, X])
 
     @maps_blocks()
     def predict(self, X: ArrayLike) -> Array:
@@ -345,12 +366,9 @@ class Calibrator(
             self._warn_of_proba(log_odds)
         return np.hstack([np.zeros_like(log_odds), log_odds])
 
-    def _as_logits(self, X: Floats) -> Floats:
+    def _as_logits(self, X: Values) -> Values:
         """Return logits: `X` itself, or the logarithms of probabilities."""
-        if self.from_logits:
-            return X
-        positive = lift_zeros(X, self.zero_replacement_)
-        return np.log(positive, out=positive)
+        return X if self.from_logits else log(lift_zeros(X, self.zero_replacement_))
 
     def _warn_of_proba(self, X: ArrayLike) -> None:
         """Warn of predicted labels, and of logits that look like probabilities."""
@@ -413,7 +431,7 @@ class Calibrator(
         """Fit the map to the logits, classes and weights of samples."""
 
     @abstractmethod
-    def _calibrate(self, logits: Floats) -> Floats:
+    def _calibrate(self, logits: Values) -> Values:
         """Return calibrated probabilities as a new array."""
 
     def __sklearn_tags__(self) -> Any:

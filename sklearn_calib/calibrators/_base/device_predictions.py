@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial, wraps
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from linecache import getline
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
@@ -12,8 +15,6 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_calib._expressions.eager import evaluate
-from sklearn_calib._expressions.maps import calibrate
-from sklearn_calib._expressions.tensor import Tensor
 from sklearn_calib._validation.arrays import (
     as_real,
     convert_to_numpy,
@@ -70,6 +71,33 @@ def labels_of(classes: Array, proba: Any) -> Any:
     return xp.asarray(labels, device=device(proba)) if is_number else labels
 
 
+@contextmanager
+def tells_of_operations() -> Iterator[None]:
+    """Explain the error of a map that is not known in a graph."""
+    try:
+        yield
+    except (AttributeError, TypeError) as error:
+        frames = [*walk_tb(error.__traceback__)]
+        maps = [pair for pair in frames if pair[0].f_code.co_name == "_calibrate"]
+        if not maps:
+            raise
+        frame, line = maps[-1]
+        kind = type(frame.f_locals["self"])
+        if kind._has_expression:
+            code = getline(frame.f_code.co_filename, line).strip()
+            raise TypeError(
+                f"{kind.__name__}._calibrate must use operators and the functions of "
+                "sklearn_calib.calibrators.operations for torch, ONNX and arrays on "
+                f"other devices, got `{code}`: {error}. Or call its predict_proba with "
+                "numpy arrays."
+            ) from error
+        raise TypeError(
+            "The calibrator must have a map of sklearn_calib, got "
+            f"{kind.__module__}.{kind.__qualname__}, whose map is not known for torch "
+            "and for arrays on other devices. Call its predict_proba with numpy arrays."
+        ) from error
+
+
 def overflow_error(largest: float) -> ValueError:
     """Return the error for logits that overflow when they are calibrated."""
     return ValueError(
@@ -96,17 +124,21 @@ def _proba_on_device(calibrator: Any, X: Any) -> Any:
             raise ValueError(f"{error} {LOGITS_HINT}") from None
     elif X.shape[0] > 1 and float(xp.min(X)) >= 0:  # logits are rarely all positive
         calibrator._warn_of_proba(convert_to_numpy(X, xp))
-    proba = evaluate(partial(calibrate, calibrator), X)
+    proba = evaluate(calibrator._in_graph, X)
     if bool(xp.any(xp.isnan(proba))):
         raise overflow_error(float(xp.max(xp.abs(X))))
     return proba
 
 
 class ArrayClassifierMixin(ClassifierMixin):
-    """Classifier whose fitted map is an expression for arrays of other libraries."""
+    """Classifier whose fitted map is applied to arrays of other libraries, too.
 
-    _expression: Callable[..., Tensor] = staticmethod(calibrate)
+    `_in_graph(X)` returns the probabilities of an array in a graph.
+    """
+
     _runs_on_devices = True
+    # Whether the map consists of operations that are known in graphs.
+    _has_expression = True
 
     @property
     def _takes_log_odds(self) -> bool:
@@ -155,7 +187,9 @@ class ArrayClassifierMixin(ClassifierMixin):
         # Imported here, as calibrators do not need torch.
         from sklearn_calib._torch.calibrator_module import CalibratorModule
 
-        expression, name = partial(self._expression, self), type(self).__name__
         return CalibratorModule(
-            expression, name, self.n_features_in_, takes_log_odds=self._takes_log_odds
+            self._in_graph,
+            type(self).__name__,
+            self.n_features_in_,
+            takes_log_odds=self._takes_log_odds,
         )

@@ -12,8 +12,9 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_calib._expressions.rows import softmax
+from sklearn_calib._expressions.tensor import Values
 from sklearn_calib._numerics.sample_blocks import Block, Blocks
-from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._sklearn.training_data import warn_of_absent_classes
 from sklearn_calib._solvers.stacking import (
     probability_of_gain,
@@ -356,11 +357,12 @@ class AutoCalibrator(Calibrator):
             return [Candidate(each, COUNT) for each in self.calibrators]
         return [each for each in DEFAULTS if each.least <= n_classes <= each.most]
 
-    def _calibrate(self, logits: Floats) -> Floats:
+    def _calibrate(self, logits: Values) -> Values:
         none, *weights = self.weights_.tolist()
         proba = none * softmax(logits)
         for weight, each in zip(weights, self.calibrators_, strict=True):
             proba += weight * each._calibrate(logits)
+            proba = proba.astype(logits.dtype, copy=False)
         return proba
 
     def _set_state(self, state: dict[str, Any]) -> None:

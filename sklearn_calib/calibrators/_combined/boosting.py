@@ -161,6 +161,7 @@ class BoostingCalibrator(MetaEstimatorMixin, Calibrator):
     0.53
     """
 
+    _has_expression = False
     # Those of the first step; what the trees need depends on their parameters.
     _errors_needed = TemperatureScaling._errors_needed
 
@@ -206,7 +207,7 @@ class BoostingCalibrator(MetaEstimatorMixin, Calibrator):
             features, numbers, **{learner.offset: offsets}, **weights
         )
 
-    def _calibrate(self, logits: Floats) -> Floats:
+    def _calibrate(self, logits: Any) -> Any:
         start = log_softmax(logits / self.temperature_)
         features = self._features(start)
         scores = _learner_of(self.estimator_).tree_scores(self.estimator_, features)

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sklearn_calib._expressions.maps import calibrate_labels
+from sklearn_calib._expressions.tensor import Tensor, hstack
 from sklearn_calib._sklearn.doc_links import DocumentedEstimator
 from sklearn_calib._sklearn.rollback import restores
 from sklearn_calib._state.json_values import refuse
@@ -100,7 +100,6 @@ class PerLabelCalibrator(
             "calibrators_": ListOf(Object(), "n_features_in_"),
         }
 
-    _expression = staticmethod(calibrate_labels)
     _runs_on_devices = False
 
     def __init__(self, calibrator: Calibrator) -> None:
@@ -209,6 +208,16 @@ class PerLabelCalibrator(
         given = as_array(X, "X").ravel()
         warn_of_predicted_labels(given, "X", "predict_proba(X)")
         return np.column_stack([each.predict_proba(x)[:, 1] for each, x in columns])
+
+    def _in_graph(self, X: Tensor) -> Tensor:
+        """Return the calibrated probability of each label in a graph."""
+        X = X.with_columns(self.n_features_in_)
+        return hstack(
+            [
+                each._in_graph(X[:, k : k + 1])[:, 1:]
+                for k, each in enumerate(self.calibrators_)
+            ]
+        )
 
     @maps_blocks()
     def predict(self, X: ArrayLike) -> Ints:

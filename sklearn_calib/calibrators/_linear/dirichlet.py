@@ -6,8 +6,8 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from sklearn_calib._numerics.softmax import log_softmax
-from sklearn_calib._validation.types import Floats
+from sklearn_calib._expressions.rows import log_softmax
+from sklearn_calib._expressions.tensor import Values
 from sklearn_calib.calibrators._linear.linear_calibrator import (
     _PenalisedCalibrator,
     errors_needed,
@@ -170,5 +170,5 @@ class DirichletCalibrator(_PenalisedCalibrator):
     def _kind(self) -> Any:
         return DiagonalMap() if self.diagonal else FullMap()
 
-    def _features(self, logits: Floats) -> Floats:
+    def _features(self, logits: Values) -> Values:
         return log_softmax(logits)

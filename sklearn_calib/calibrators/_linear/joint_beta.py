@@ -1,10 +1,8 @@
 """Joint beta calibration of all classes."""
 
-import numpy as np
-
-from sklearn_calib._numerics.class_scores import log_proba_and_rest
+from sklearn_calib._expressions.rows import log_proba_and_rest
+from sklearn_calib._expressions.tensor import Values, hstack
 from sklearn_calib._validation.declarations import StrOptions
-from sklearn_calib._validation.types import Floats
 from sklearn_calib.calibrators._linear.linear_calibrator import (
     EMPIRICAL_BAYES,
     _PenalisedCalibrator,
@@ -120,6 +118,6 @@ class JointBetaCalibration(_PenalisedCalibrator):
         self.penalty = penalty
         self.from_logits = from_logits
 
-    def _features(self, logits: Floats) -> Floats:
+    def _features(self, logits: Values) -> Values:
         log_proba, log_rest = log_proba_and_rest(logits)
-        return np.hstack([log_proba, -log_rest]).astype(logits.dtype, copy=False)
+        return hstack([log_proba, -log_rest]).astype(logits.dtype, copy=False)

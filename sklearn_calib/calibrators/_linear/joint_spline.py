@@ -4,12 +4,13 @@ from numbers import Integral
 
 import numpy as np
 
-from sklearn_calib._numerics.sample_blocks import Blocks, as_float64
-from sklearn_calib._numerics.softmax import log_softmax
-from sklearn_calib._solvers.spline_logistic import fit_joint_curve, joint_scores
+from sklearn_calib._expressions.columns import cubic
+from sklearn_calib._expressions.rows import log_softmax
+from sklearn_calib._expressions.tensor import Values
+from sklearn_calib._numerics.sample_blocks import Blocks
+from sklearn_calib._solvers.spline_logistic import fit_joint_curve
 from sklearn_calib._state.schema import Spec
 from sklearn_calib._validation.declarations import Interval
-from sklearn_calib._validation.types import Floats
 from sklearn_calib.calibrators._linear.linear_calibrator import (
     EMPIRICAL_BAYES,
     LARGEST,
@@ -129,7 +130,7 @@ class JointLogOddsSplineCalibration(_PenalisedCalibrator):
         features = features.transform(lambda x: np.maximum(x, -LARGEST)).kept()
         self._set(self._fit_empirical_bayes(features), logits, features)
 
-    def _features(self, logits: Floats) -> Floats:
-        log_proba = log_softmax(as_float64(logits))
-        scores = joint_scores(self.curve_, log_proba)
+    def _features(self, logits: Values) -> Values:
+        log_proba = log_softmax(logits.astype(np.float64, copy=False))
+        scores = cubic(log_proba, self.curve_)
         return log_softmax(scores).astype(logits.dtype, copy=False)

@@ -13,8 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
+from sklearn_calib._expressions.rows import softmax
+from sklearn_calib._expressions.tensor import Values
 from sklearn_calib._numerics.sample_blocks import Blocks, as_float64
-from sklearn_calib._numerics.softmax import log_softmax, softmax
+from sklearn_calib._numerics.softmax import log_softmax
 from sklearn_calib._sklearn.training_data import warn_of_absent_classes
 from sklearn_calib._solvers.temperature_fit import fit_temperature, magnitude
 from sklearn_calib._state.schema import NON_NEGATIVE, POSITIVE, Number, Numbers, Spec
@@ -80,7 +82,7 @@ class _MultinomialCalibrator(Calibrator):
         """Whether the strengths of priors around temperature scaling are estimated."""
 
     @abstractmethod
-    def _features(self, logits: Floats) -> Floats:
+    def _features(self, logits: Values) -> Values:
         """Return the features of the map, in the dtype of the logits."""
 
     @abstractmethod
@@ -170,7 +172,7 @@ class _MultinomialCalibrator(Calibrator):
         if self.coef_.shape[1] == 1:
             self.coef_ = self.coef_[:, 0]
 
-    def _calibrate(self, logits: Floats) -> Floats:
+    def _calibrate(self, logits: Values) -> Values:
         parameters = np.column_stack([self.coef_, self.intercept_])
         # The order in memory of coef_ is lost in files, and changes the last digit.
         parameters = parameters.astype(logits.dtype, order="C")
@@ -256,7 +258,7 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
         scaled = _loss_sum(features, self._kind, start)
         return start if scaled < _loss_sum(logits) else identity
 
-    def _features(self, logits: Floats) -> Floats:
+    def _features(self, logits: Values) -> Values:
         """Return logits centred in each row, to remove a constant added to a row."""
         return logits - logits.mean(axis=1, keepdims=True)
 

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from scipy.linalg import eigh
 
+from sklearn_calib._expressions.tensor import Values
 from sklearn_calib._solvers.logistic import TINY
 from sklearn_calib._validation.types import Floats, Ints
 
@@ -59,11 +60,12 @@ class DiagonalMap:
         return weight @ squares.max(axis=2)
 
     @staticmethod
-    def scores(features: Floats, parameters: Floats) -> Floats:
-        inputs = np.split(features, parameters.shape[1] - 1, axis=1)
-        scores = inputs[0] * parameters[:, 0] + parameters[:, -1]
-        for values, slope in zip(inputs[1:], parameters.T[1:-1], strict=True):
-            scores += values * slope
+    def scores(features: Values, parameters: Floats) -> Values:
+        *slopes, constant = parameters.T
+        size = len(constant)
+        scores = features[:, :size] * slopes[0] + constant
+        for k, slope in enumerate(slopes[1:], 1):
+            scores += features[:, k * size : (k + 1) * size] * slope
         return scores
 
     @staticmethod
@@ -141,7 +143,7 @@ class FullMap:
         return groups
 
     @staticmethod
-    def scores(features: Floats, parameters: Floats) -> Floats:
+    def scores(features: Values, parameters: Floats) -> Values:
         return features @ parameters[:, :-1].T + parameters[:, -1]
 
     @staticmethod

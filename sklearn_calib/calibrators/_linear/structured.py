@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_calib._expressions.rows import softmax
+from sklearn_calib._expressions.tensor import Values, log
 from sklearn_calib._numerics.sample_blocks import Blocks
-from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._solvers.temperature_fit import fit_temperature
 from sklearn_calib._state.schema import POSITIVE, UP_TO_ONE, Number
 from sklearn_calib._validation.declarations import StrOptions
@@ -52,12 +52,12 @@ class _StructuredCalibrator(_MultinomialCalibrator):
     def _uses_empirical_bayes(self) -> bool:
         return isinstance(self.lambd, str) and self.lambd == EMPIRICAL_BAYES
 
-    def _features(self, logits: Floats) -> Floats:
+    def _features(self, logits: Values) -> Values:
         """Return the logarithms of p: scaled probabilities mixed with uniform ones."""
         proba = softmax(logits / self.temperature_)
         proba *= 1 - self.mixing_
         proba += self.mixing_ / logits.shape[1]
-        return np.log(proba, out=proba)
+        return log(proba)
 
     def _ridge(
         self,

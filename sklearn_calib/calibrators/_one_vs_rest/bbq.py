@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
+from sklearn_calib._expressions.columns import steps
+from sklearn_calib._expressions.tensor import Values
 from sklearn_calib._numerics.binning import sums_by_value
 from sklearn_calib._state.schema import FRACTION, Numbers, Tuple
 from sklearn_calib._validation.types import Array, Floats, Ints
@@ -124,9 +126,9 @@ class BBQ(_OneVsRestCalibrator):
         matters = posterior[models] > RESOLUTION / len(posterior)
         return _average(low[matters], proba[matters], posterior[models[matters]])
 
-    def _apply_map(self, fitted: Any, score: Floats) -> Floats:
-        place, proba = fitted
-        return proba[np.searchsorted(place, score)]
+    def _apply_maps(self, proba: Values) -> Values:
+        places, tables = zip(*self.maps_, strict=True)
+        return steps(proba, places, tables, side="left")
 
 
 def _cuts(total: Floats) -> tuple[Ints, Ints]:

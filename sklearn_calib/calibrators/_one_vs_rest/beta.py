@@ -1,9 +1,11 @@
 """Beta calibration: a likelihood ratio of two beta distributions."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from sklearn_calib._expressions.tensor import Values, softplus
 from sklearn_calib._solvers.logistic import fit_nonnegative
 from sklearn_calib._state.schema import Numbers
 from sklearn_calib._validation.declarations import StrOptions
@@ -118,13 +120,12 @@ class BetaCalibration(_OnlineLogistic):
         return 1 if self.parameters == "am" else 2
 
     def _fit_map(self, log_odds: Floats, target: Array, sample_weight: Floats) -> Any:
-        features = self._map_features(log_odds) @ self._basis
+        features = self._features(log_odds) @ self._basis
         n_nonnegative = self._n_nonnegative
         fitted = fit_nonnegative(features, n_nonnegative, target, sample_weight)
         return self._basis @ fitted
 
     @staticmethod
-    def _map_features(log_odds: Floats) -> Floats:
-        """Return log p, -log(1 - p) and 1."""
-        parts = -np.logaddexp(0, -log_odds), np.logaddexp(0, log_odds)
-        return np.column_stack([*parts, np.ones_like(log_odds)])
+    def _inputs(log_odds: Values) -> Sequence[Values]:
+        """Return log p and -log(1 - p)."""
+        return [-softplus(-log_odds), softplus(log_odds)]

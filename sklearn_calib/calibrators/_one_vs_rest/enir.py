@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from scipy.special import xlog1py, xlogy
 
+from sklearn_calib._expressions.columns import interpolate
+from sklearn_calib._expressions.tensor import Values
 from sklearn_calib._numerics.binning import sums_by_value
 from sklearn_calib._validation.types import Array, Floats, Ints
-from sklearn_calib.calibrators._one_vs_rest.isotonic import interpolate
 from sklearn_calib.calibrators._one_vs_rest.one_vs_rest import (
     CURVE,
     _OneVsRestCalibrator,
@@ -125,8 +126,8 @@ class ENIR(_OneVsRestCalibrator):
                 average += weight * np.repeat(_shrink_to_score(value, *sums), sizes)
         return score, average / total
 
-    def _apply_map(self, fitted: Any, score: Floats) -> Floats:
-        return interpolate(score, fitted)
+    def _apply_maps(self, proba: Values) -> Values:
+        return interpolate(proba, self.maps_)
 
 
 def _criterion(value: Floats, mass: Floats, positives: Floats) -> Any:

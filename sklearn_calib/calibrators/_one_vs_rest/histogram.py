@@ -4,8 +4,9 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
 
+from sklearn_calib._expressions.columns import bins
+from sklearn_calib._expressions.tensor import Values, expit, round_to
 from sklearn_calib._numerics.binning import bin_index, check_n_bins, interior_edges
 from sklearn_calib._solvers.logistic import fit_logistic
 from sklearn_calib._state.schema import FRACTION, Numbers, Tuple
@@ -13,6 +14,9 @@ from sklearn_calib._validation.declarations import Interval, StrOptions
 from sklearn_calib._validation.types import Array, Floats, Options
 from sklearn_calib.calibrators._base.input_data import RESOLUTION
 from sklearn_calib.calibrators._one_vs_rest.one_vs_rest import _OneVsRestCalibrator
+
+# The scaled log-odds are rounded to this number of decimals.
+DECIMALS = 10
 
 # Edges between bins, and the value of each bin.
 STEPS = Numbers("n", increasing=True), Numbers("n + 1", range=FRACTION)
@@ -117,9 +121,9 @@ class HistogramBinning(_OneVsRestCalibrator):
         options: Options = {"n_bins": self.n_bins, "strategy": self.strategy}
         return _bin_means(score, target, sample_weight, **options)
 
-    def _apply_map(self, fitted: Any, score: Floats) -> Floats:
-        edges, value = fitted
-        return value[bin_index(score, edges)]
+    def _apply_maps(self, proba: Values) -> Values:
+        edges, values = zip(*self.maps_, strict=True)
+        return bins(proba, edges, values)
 
 
 class ScalingBinning(_OneVsRestCalibrator):
@@ -213,14 +217,14 @@ class ScalingBinning(_OneVsRestCalibrator):
         options: Options = {"n_bins": self.n_bins, "strategy": "quantile"}
         return line, *_bin_means(scaled, scaled, sample_weight, **options)
 
-    def _apply_map(self, fitted: Any, log_odds: Floats) -> Floats:
-        line, edges, value = fitted
-        return value[bin_index(_scale(log_odds, line), edges)]
+    def _apply_maps(self, log_odds: Values) -> Values:
+        lines, edges, values = zip(*self.maps_, strict=True)
+        return bins(_scale(log_odds, np.transpose(lines)), edges, values)
 
 
-def _scale(log_odds: Floats, line: Floats) -> Floats:
+def _scale(log_odds: Values, line: Floats) -> Values:
     """Return the scaled probabilities; rounded, so they do not depend on the batch."""
-    return expit(np.round(line[0] * log_odds + line[1], 10))
+    return expit(round_to(log_odds * line[0] + line[1], DECIMALS))
 
 
 def _bin_means(

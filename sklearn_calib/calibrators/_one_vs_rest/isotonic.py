@@ -7,10 +7,11 @@ from typing import Any, Literal
 import numpy as np
 from scipy.optimize import isotonic_regression
 
+from sklearn_calib._expressions.columns import interpolate
 from sklearn_calib._expressions.replace_top import keep_top
+from sklearn_calib._expressions.tensor import Values
 from sklearn_calib._numerics.binning import sums_by_value
 from sklearn_calib._numerics.sample_blocks import Blocks
-from sklearn_calib._numerics.softmax import SCALE
 from sklearn_calib._state.schema import FRACTION, Number, Numbers, Tuple
 from sklearn_calib._validation.types import Array, Floats, Ints
 from sklearn_calib.calibrators._base.calibrator import MIN_ROWS, Calibrator
@@ -131,8 +132,8 @@ class IsotonicCalibration(_OneVsRestCalibrator):
     def _fit_map(self, score: Floats, target: Array, sample_weight: Floats) -> Any:
         return _fit_points(score, target, sample_weight, self.centered)
 
-    def _apply_map(self, fitted: Any, score: Floats) -> Floats:
-        return interpolate(score, fitted)
+    def _apply_maps(self, proba: Values) -> Values:
+        return interpolate(proba, self.maps_)
 
 
 class JointIsotonicCalibration(Calibrator):
@@ -212,12 +213,12 @@ class JointIsotonicCalibration(Calibrator):
         as_proba = partial(probabilities, from_logits=self.from_logits)
         self.map_ = _fit_joint_points(data.joined(step).transform(as_proba))
 
-    def _calibrate(self, logits: Floats) -> Floats:
+    def _calibrate(self, logits: Values) -> Values:
         before = probabilities(logits, self.from_logits)
         proba = interpolate(before, self.map_) + TIE_BREAKER * before
         proba /= proba.sum(axis=1, keepdims=True)
         proba += self._mixing * (1 / proba.shape[1] - proba)
-        return keep_top(proba.astype(logits.dtype, copy=False), logits)
+        return keep_top(proba, logits)
 
 
 def _fit_joint_points(data: Blocks) -> tuple[Floats, Floats]:
@@ -277,12 +278,3 @@ def _fit_points(
         return value[ends], blocks.x[ends]
     block_mass = np.add.reduceat(mass, first)
     return np.add.reduceat(mass * value, first) / block_mass, blocks.x[first]
-
-
-def interpolate(values: Floats, points: tuple[Floats, Floats]) -> Floats:
-    """Return `np.interp` for points that may be subnormal numbers.
-
-    The slope between them would overflow. Multiplying by a power of two is exact.
-    """
-    x, y = points
-    return np.interp(SCALE * values, SCALE * x, y)

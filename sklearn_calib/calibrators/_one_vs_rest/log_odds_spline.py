@@ -3,7 +3,9 @@
 from numbers import Integral
 from typing import Any
 
-from sklearn_calib._solvers.spline_logistic import evaluate, fit_curve
+from sklearn_calib._expressions.columns import cubic
+from sklearn_calib._expressions.tensor import Values
+from sklearn_calib._solvers.spline_logistic import fit_curve
 from sklearn_calib._state.schema import Numbers, Tuple
 from sklearn_calib._validation.declarations import Interval
 from sklearn_calib._validation.types import Array, Floats
@@ -136,5 +138,5 @@ class LogOddsSplineCalibration(_OneVsRestCalibrator):
             is_monotone=self.monotone,
         )
 
-    def _apply_map(self, fitted: Any, log_odds: Floats) -> Floats:
-        return evaluate(fitted, log_odds)
+    def _apply_maps(self, log_odds: Values) -> Values:
+        return cubic(log_odds, self.maps_)

@@ -4,8 +4,22 @@ from abc import abstractmethod
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, log_expit
 
+from sklearn_calib._expressions.rows import (
+    in_order,
+    log_odds,
+    log_odds_of_proba,
+    softmax,
+)
+from sklearn_calib._expressions.tensor import (
+    Values,
+    exp,
+    expit,
+    hstack,
+    log_expit,
+    maximum,
+    where,
+)
 from sklearn_calib._numerics.class_scores import (
     EXPONENTIAL,
     GROUP_SIZE,
@@ -15,7 +29,6 @@ from sklearn_calib._numerics.class_scores import (
     log_odds_from_proba,
 )
 from sklearn_calib._numerics.sample_blocks import Blocks
-from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._sklearn.training_data import warn_of_absent_classes
 from sklearn_calib._state.schema import (
     FRACTION,
@@ -43,8 +56,8 @@ class _OneVsRestCalibrator(Calibrator):
 
     - `_fit_map(score, target, sample_weight)` returns the map of one class. The
       arguments are arrays of shape (n_samples,).
-    - `_apply_map(map, score)` returns probabilities, or log-odds if
-      `_returns_log_odds`.
+    - `_apply_maps(scores)` returns the probabilities of `maps_`, or log-odds if
+      `_returns_log_odds`. Scores have the shape (n_samples, n_maps).
 
     `_map` describes a map, for files.
 
@@ -108,57 +121,60 @@ class _OneVsRestCalibrator(Calibrator):
                 )
             ]
 
-    def _calibrate(self, logits: Floats) -> Floats:
-        scores = self._scores(logits)
-        pairs = zip(self.maps_, scores, strict=True)
-        columns = [self._apply_map(*pair) for pair in pairs]
-        if len(columns) == 1:
-            proba = self._both(columns[0])
+    def _calibrate(self, logits: Values) -> Values:
+        proba, prior = self._apply_maps(self._scores(logits)), self.class_prior_
+        if len(self.maps_) == 1:
+            proba = self._both(proba)
         elif self._returns_log_odds:
             # All probabilities of a row may underflow, but not their logarithms.
-            proba = softmax(log_expit(np.column_stack(columns)))
+            proba = softmax(log_expit(proba))
         else:
-            proba = np.column_stack(columns)
             total = proba.sum(axis=1, keepdims=True)
             # If all classes have probability zero, the prior is returned.
-            proba = np.where(total > 0, proba, self.class_prior_)
-            proba /= np.where(total > 0, total, 1.0)
-        proba += self._mixing * (self.class_prior_ - proba)
+            proba = where(total > 0, proba, prior)
+            proba /= where(total > 0, total, 1.0)
+        proba += self._mixing * (prior - proba)
         return proba.astype(logits.dtype, copy=False)
 
-    def _scores(self, logits: Floats) -> Floats:
-        """Return the scores of the classes that have a map, with a row for each."""
-        return self._class_scores.of_all(logits)[-len(self.maps_) :]
+    def _scores(self, logits: Values) -> Values:
+        """Return the scores of the classes that have a map, in Fortran order."""
+        if self._maps_probabilities:
+            scores = in_order(probabilities(logits, self.from_logits), "F")
+        elif self.from_logits:
+            scores = log_odds(logits)
+        else:
+            scores = log_odds_of_proba(logits, self.zero_replacement_)
+        return scores[:, -len(self.maps_) :]
 
     @property
     def _class_scores(self) -> ClassScores:
-        """The scores as a function of the logits."""
+        """The scores of some classes, for the fit."""
         if self._maps_probabilities:
             return SOFTMAX if self.from_logits else EXPONENTIAL
         if self.from_logits:
             return LOG_ODDS
         return log_odds_from_proba(self.zero_replacement_)
 
-    def _both(self, positive: Floats) -> Floats:
+    def _both(self, positive: Values) -> Values:
         """Return the probabilities of both classes, given those of the second."""
         if self._returns_log_odds:
-            return expit(np.column_stack([-positive, positive]))
+            return expit(hstack([-positive, positive]))
         # If 1 - positive is rounded to zero, its value is below the resolution.
-        return np.column_stack([np.maximum(1 - positive, RESOLUTION), positive])
+        return hstack([maximum(1 - positive, RESOLUTION), positive])
 
     @abstractmethod
     def _fit_map(self, score: Floats, target: Array, sample_weight: Floats) -> Any:
         """Return the fitted map of one class."""
 
     @abstractmethod
-    def _apply_map(self, fitted: Any, score: Floats) -> Floats:
-        """Return the calibrated probabilities or log-odds of one class."""
+    def _apply_maps(self, scores: Values) -> Values:
+        """Return the calibrated probabilities or log-odds of each class."""
 
 
-def probabilities(logits: Floats, from_logits: bool) -> Floats:
+def probabilities(logits: Values, from_logits: bool) -> Values:
     """Return probabilities in float64.
 
     They are not normalised, as rounding errors would make equal probabilities differ.
     """
     logits = logits.astype(np.float64)
-    return softmax(logits) if from_logits else np.exp(logits)
+    return softmax(logits) if from_logits else exp(logits)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
+from sklearn_calib._expressions.columns import linear
+from sklearn_calib._expressions.tensor import Values
 from sklearn_calib._numerics.sample_blocks import Block
 from sklearn_calib._solvers.logistic import log_loss
 from sklearn_calib._validation.types import Array, Floats
@@ -17,8 +19,9 @@ from sklearn_calib.calibrators._one_vs_rest.one_vs_rest import _OneVsRestCalibra
 class _OnlineLogistic(_OnlineCalibrator, _OneVsRestCalibrator):
     """Base class of one-vs-rest maps that are linear in their parameters.
 
-    The map of a class contains the coefficients of `_map_features`. They are `_basis`
-    times the parameters, of which the first `_n_nonnegative` must not be negative.
+    The map of a class contains the coefficients of `_inputs`, and a constant. They are
+    `_basis` times the parameters, of which the first `_n_nonnegative` must not be
+    negative.
     """
 
     _identity_map: tuple[float, ...]
@@ -33,11 +36,15 @@ class _OnlineLogistic(_OnlineCalibrator, _OneVsRestCalibrator):
 
     @staticmethod
     @abstractmethod
-    def _map_features(log_odds: Floats) -> Floats:
-        """Return the features of the map, (n_samples, n_coefficients)."""
+    def _inputs(log_odds: Values) -> Sequence[Values]:
+        """Return the functions of the log-odds to which the map is linear."""
 
-    def _apply_map(self, fitted: Any, log_odds: Floats) -> Floats:
-        return self._map_features(log_odds) @ fitted
+    def _features(self, log_odds: Floats) -> Floats:
+        """Return the inputs and 1, (n_samples, n_coefficients)."""
+        return np.column_stack([*self._inputs(log_odds), np.ones_like(log_odds)])
+
+    def _apply_maps(self, log_odds: Values) -> Values:
+        return linear(self._inputs(log_odds), self.maps_)
 
     @property
     def _identity(self) -> Floats:
@@ -46,12 +53,10 @@ class _OnlineLogistic(_OnlineCalibrator, _OneVsRestCalibrator):
 
     def _online_losses(self, block: Block) -> list[Loss]:
         n_fits, basis = len(self._identity), self._basis
-        scores = self._class_scores.of_all(block.logits)[-n_fits:]
+        scores = self._scores(block.logits).T
         first = len(self.classes_) - n_fits
         return [
-            logistic_loss(
-                self._map_features(score) @ basis, block.codes == k, block.weight
-            )
+            logistic_loss(self._features(score) @ basis, block.codes == k, block.weight)
             for k, score in enumerate(scores, first)
         ]
 

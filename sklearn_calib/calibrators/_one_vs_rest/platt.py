@@ -1,9 +1,9 @@
 """Platt scaling: a linear function of the log-odds."""
 
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
+from sklearn_calib._expressions.tensor import Values
 from sklearn_calib._solvers.logistic import (
     fit_logistic,
     newton_logistic,
@@ -108,12 +108,12 @@ class PlattScaling(_OnlineLogistic):
         self.from_logits = from_logits
 
     def _fit_map(self, log_odds: Floats, target: Array, sample_weight: Floats) -> Any:
-        features = self._map_features(log_odds)
+        features = self._features(log_odds)
         if not self.smooth_targets:
             return fit_logistic(features, target, sample_weight)
         target = smoothed_targets(target, sample_weight)
         return newton_logistic(features, target, sample_weight)[0]
 
     @staticmethod
-    def _map_features(log_odds: Floats) -> Floats:
-        return np.column_stack([log_odds, np.ones_like(log_odds)])
+    def _inputs(log_odds: Values) -> Sequence[Values]:
+        return [log_odds]

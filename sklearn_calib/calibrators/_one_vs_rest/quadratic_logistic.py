@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from sklearn_calib._expressions.columns import linear
+from sklearn_calib._expressions.tensor import Values, clip
 from sklearn_calib._solvers.logistic import fit_nonnegative
 from sklearn_calib._state.schema import Number, Numbers, Tuple
 from sklearn_calib._validation.types import Array, Floats
@@ -101,9 +103,10 @@ class QuadraticLogisticCalibration(_OneVsRestCalibrator):
         coef = fit_nonnegative(features, features.shape[1] - 1, target, sample_weight)
         return slopes @ coef, low, high
 
-    def _apply_map(self, fitted: Any, log_odds: Floats) -> Floats:
-        coef, low, high = fitted
-        return _powers(np.clip(log_odds, low, high)) @ coef
+    def _apply_maps(self, log_odds: Values) -> Values:
+        coefs, low, high = zip(*self.maps_, strict=True)
+        log_odds = clip(log_odds, np.array(low), np.array(high))
+        return linear([log_odds * log_odds, log_odds], coefs)
 
 
 def _powers(log_odds: Floats) -> Floats:

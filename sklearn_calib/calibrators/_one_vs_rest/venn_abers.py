@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_calib._expressions.columns import steps
+from sklearn_calib._expressions.tensor import Values, round_to
 from sklearn_calib._numerics.binning import sums_by_value
 from sklearn_calib._state.schema import BELOW_ONE, UP_TO_ONE, Numbers, Tuple
 from sklearn_calib._validation.arrays import row_blocks
@@ -113,9 +115,16 @@ class VennAbers(_OneVsRestCalibrator):
         p0 = 1 - _with_one_more_positive(mass[::-1], (mass - positives)[::-1])[::-1]
         return score, np.append(0.0, p0), np.append(p1, 1.0)
 
-    def _apply_map(self, fitted: Any, log_odds: Floats) -> Floats:
-        p0, p1 = _interval(fitted, log_odds)
-        return p1 / (1 - p0 + p1)
+    def _apply_maps(self, log_odds: Values) -> Values:
+        low, high = self._limits(log_odds)
+        return high / (1 - low + high)
+
+    def _limits(self, log_odds: Values) -> tuple[Values, Values]:
+        """Return p0 and p1 of the classes that have a map."""
+        scores, p0, p1 = zip(*self.maps_, strict=True)
+        places = round_to(log_odds, DECIMALS)
+        low = steps(places, scores, p0, side="right")
+        return low, steps(places, scores, p1, side="left")
 
     def predict_interval(self, X: ArrayLike) -> Floats:
         """Return p0 and p1 of each class.
@@ -149,22 +158,10 @@ class VennAbers(_OneVsRestCalibrator):
     def _intervals(self, logits: Floats) -> Floats:
         """Return p0 and p1 of each class."""
         with np.errstate(over="ignore", invalid="ignore"):
-            scores = self._scores(logits)
-        columns = [_interval(*pair) for pair in zip(self.maps_, scores, strict=True)]
-        if len(columns) == 1:
-            ((p0, p1),) = columns
-            columns = [(1 - p1, 1 - p0), (p0, p1)]
-        return np.transpose(columns, (2, 0, 1))
-
-
-def _interval(fitted: Any, log_odds: Floats) -> tuple[Floats, Floats]:
-    """Return p0 and p1 at the given log-odds."""
-    score, p0, p1 = fitted
-    place = _rounded(log_odds)
-    return (
-        p0[np.searchsorted(score, place, side="right")],
-        p1[np.searchsorted(score, place, side="left")],
-    )
+            low, high = self._limits(self._scores(logits))
+        if len(self.maps_) == 1:
+            low, high = np.hstack([1 - high, low]), np.hstack([1 - low, high])
+        return np.stack([low, high], axis=2)
 
 
 def _rounded(log_odds: Floats) -> Floats:

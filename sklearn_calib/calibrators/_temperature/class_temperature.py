@@ -5,8 +5,10 @@ from numbers import Real
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from sklearn_calib._expressions.columns import lookup
+from sklearn_calib._expressions.rows import softmax
+from sklearn_calib._expressions.tensor import Values
 from sklearn_calib._numerics.sample_blocks import Blocks, as_float64
-from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._solvers.temperature_fit import MAX_STEP, fit_temperature, row_gaps
 from sklearn_calib._state.schema import POSITIVE, Number, Numbers
 from sklearn_calib._validation.declarations import Interval
@@ -149,9 +151,9 @@ class ClassTemperatureScaling(Calibrator):
             shift += np.clip(step, -MAX_STEP, MAX_STEP)
             self.temperatures_ = self.temperature_ * np.exp(shift)
 
-    def _calibrate(self, logits: Floats) -> Floats:
-        own = self.temperatures_.astype(logits.dtype)[logits.argmax(axis=1)]
-        return softmax(logits / own[:, None])
+    def _calibrate(self, logits: Values) -> Values:
+        top = logits.argmax(axis=1, keepdims=True)
+        return softmax(logits / lookup(self.temperatures_.astype(logits.dtype), top))
 
 
 def _true_gaps(data: Blocks, temperatures: Floats) -> Floats:

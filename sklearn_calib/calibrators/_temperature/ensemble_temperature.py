@@ -7,8 +7,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
+from sklearn_calib._expressions.rows import softmax, stacked, weighted_sum
+from sklearn_calib._expressions.tensor import Values
 from sklearn_calib._numerics.sample_blocks import Blocks
-from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._solvers.temperature_fit import fit_temperature
 from sklearn_calib._state.schema import FRACTION, POSITIVE, Number, Numbers
 from sklearn_calib._validation.declarations import StrOptions
@@ -125,7 +126,7 @@ class EnsembleTemperatureScaling(Calibrator):
         p_true, weight = [], []
         for logits, codes, own_weight in data:
             rows = np.flatnonzero(own_weight)
-            parts = self._parts(logits)
+            parts = stacked(self._parts(logits))
             p_true.append(parts[:, rows, codes[rows]])
             weight.append(own_weight[rows] / data.weight_sum)
         return _nll(np.concatenate(p_true, axis=1), np.concatenate(weight))
@@ -134,23 +135,20 @@ class EnsembleTemperatureScaling(Calibrator):
         """Return the Brier score as a function of the weights."""
         gram, p_true = np.zeros((3, 3)), np.zeros(3)
         for logits, codes, weight in data:
-            parts = self._parts(logits)
+            parts = stacked(self._parts(logits))
             flat = (parts * np.sqrt(weight[:, None])).reshape(3, -1)
             gram += flat @ flat.T
             p_true += parts[:, np.arange(len(codes)), codes] @ weight
         return _brier(gram / data.weight_sum, p_true / data.weight_sum)
 
-    def _calibrate(self, logits: Floats) -> Floats:
-        return np.tensordot(self.weights_, self._parts(logits), 1)
+    def _calibrate(self, logits: Values) -> Values:
+        return weighted_sum(self.weights_, self._parts(logits))
 
-    def _parts(self, logits: Floats) -> Floats:
-        """Return the three predictions, (3, n_samples, n_classes)."""
+    def _parts(self, logits: Values) -> tuple[Values, Values, float]:
+        """Return the three predictions."""
         logits = logits.astype(np.float64)
-        parts = np.empty((3, *logits.shape))
-        parts[0] = softmax(logits / self.temperature_)
-        parts[1] = softmax(logits)
-        parts[2] = 1 / logits.shape[1]
-        return parts
+        scaled = softmax(logits / self.temperature_)
+        return scaled, softmax(logits), 1 / logits.shape[1]
 
 
 def _nll(p_true: Floats, weight: Floats) -> ValueAndSlope:

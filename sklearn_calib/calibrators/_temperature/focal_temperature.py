@@ -11,9 +11,11 @@ import numpy as np
 from scipy.optimize import brentq
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_calib._numerics.posteriors import focal_posterior, focal_terms
+from sklearn_calib._expressions.rows import focal_posterior, in_order, softmax
+from sklearn_calib._expressions.tensor import Values
+from sklearn_calib._numerics.posteriors import focal_terms
 from sklearn_calib._numerics.sample_blocks import Blocks
-from sklearn_calib._numerics.softmax import log_softmax, softmax
+from sklearn_calib._numerics.softmax import log_softmax
 from sklearn_calib._solvers.temperature_fit import fit_temperature
 from sklearn_calib._state.schema import NON_NEGATIVE, POSITIVE, Number
 from sklearn_calib._validation.declarations import Interval, StrOptions
@@ -115,8 +117,8 @@ class FocalPosterior(Calibrator):
     def _fit(self, data: Blocks) -> None:
         self.gamma_ = float(fit_gamma(data) if self.gamma == "auto" else self.gamma)
 
-    def _calibrate(self, logits: Floats) -> Floats:
-        return _calibrate(logits, 1.0, self.gamma_)
+    def _calibrate(self, logits: Values) -> Values:
+        return focal_posterior(softmax(in_order(logits, "C")), self.gamma_)
 
 
 class FocalTemperatureScaling(Calibrator):
@@ -207,14 +209,9 @@ class FocalTemperatureScaling(Calibrator):
         gamma = None if isinstance(self.gamma, str) else self.gamma
         self.temperature_, self.gamma_ = fit_focal_temperature(data, gamma=gamma)
 
-    def _calibrate(self, logits: Floats) -> Floats:
-        return _calibrate(logits, self.temperature_, self.gamma_)
-
-
-def _calibrate(logits: Floats, temperature: float, gamma: float) -> Floats:
-    """Return the focal posterior of the softmax of logits / temperature."""
-    logits = np.ascontiguousarray(logits)
-    return focal_posterior(softmax(logits / temperature), gamma)
+    def _calibrate(self, logits: Values) -> Values:
+        logits = in_order(logits, "C") / self.temperature_
+        return focal_posterior(softmax(logits), self.gamma_)
 
 
 def fit_gamma(data: Blocks) -> float:

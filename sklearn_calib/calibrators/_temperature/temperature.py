@@ -8,9 +8,10 @@ from numbers import Integral
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from sklearn_calib._expressions.rows import softmax
+from sklearn_calib._expressions.tensor import Values
 from sklearn_calib._numerics.binning import bin_index, check_n_bins, interior_edges
 from sklearn_calib._numerics.sample_blocks import Block, Blocks
-from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._solvers.temperature_fit import fit_temperature
 from sklearn_calib._state.schema import POSITIVE, Number
 from sklearn_calib._validation.declarations import Interval, StrOptions
@@ -140,7 +141,7 @@ class TemperatureScaling(_OnlineCalibrator):
             check_n_bins(self.n_bins, data.n_samples)
             self.temperature_ = _search_ece(data, self.n_bins)
 
-    def _calibrate(self, logits: Floats) -> Floats:
+    def _calibrate(self, logits: Values) -> Values:
         return softmax(logits / self.temperature_)
 
     def _check_can_update(self) -> None:

@@ -7,10 +7,19 @@ from typing import Any
 import numpy as np
 from scipy.interpolate import CubicSpline
 
+from sklearn_calib._expressions.columns import interpolate
 from sklearn_calib._expressions.replace_top import replace_top
+from sklearn_calib._expressions.rows import softmax
+from sklearn_calib._expressions.tensor import (
+    Values,
+    clip,
+    hstack,
+    maximum,
+    minimum,
+    round_to,
+)
 from sklearn_calib._numerics.binning import sums_by_value
-from sklearn_calib._numerics.sample_blocks import Block, Blocks
-from sklearn_calib._numerics.softmax import softmax
+from sklearn_calib._numerics.sample_blocks import Block, Blocks, as_float64
 from sklearn_calib._state.schema import (
     UP_TO_HALF,
     ListOf,
@@ -138,35 +147,34 @@ class SplineCalibration(Calibrator):
         ]
         self._margin = 1 / (weight.sum() + 2)
 
-    def _calibrate(self, logits: Floats) -> Floats:
-        logits = logits.astype(np.float64)
-        scores = _scores(logits)
-        mapped = [
-            np.interp(score, *fitted)
-            for (score, _), fitted in zip(scores, self.maps_, strict=True)
-        ]
-        if len(mapped) == 1:
-            confidence = np.maximum(mapped[0], 1 / logits.shape[1])
-            confidence = np.minimum(confidence, 1 - self._margin)
-            return replace_top(logits, confidence, 1 - confidence)
-        positive = (mapped[0] + 1 - mapped[1]) / 2
-        positive = np.clip(positive, self._margin, 1 - self._margin)
-        return np.column_stack([1 - positive, positive])
+    def _calibrate(self, logits: Values) -> Values:
+        wide: Any = logits.astype(np.float64)
+        mapped = interpolate(_scores(softmax(wide)), self.maps_)
+        if len(self.maps_) == 1:
+            confidence = maximum(mapped, 1 / wide.shape[1])
+            confidence = minimum(confidence, 1 - self._margin)
+            return replace_top(wide, confidence, 1 - confidence)
+        positive = (mapped[:, :1] + 1 - mapped[:, 1:]) / 2
+        positive = clip(positive, self._margin, 1 - self._margin)
+        return hstack([1 - positive, positive])
 
 
-def _scores(logits: Floats) -> list[tuple[Floats, Any]]:
-    """Return the rounded probabilities to calibrate and their columns."""
-    proba = softmax(logits.astype(np.float64))
-    codes = proba.argmax(axis=1)
-    proba = proba.round(DECIMALS)
+def _scores(proba: Values) -> Values:
+    """Return the rounded probabilities to calibrate: of both classes, or the largest.
+
+    The second of two classes is the first column.
+    """
+    proba = round_to(proba, DECIMALS)
     if proba.shape[1] == 2:
-        return [(proba[:, 1], 1), (proba[:, 0], 0)]
-    return [(proba.max(axis=1), codes)]
+        return proba[:, ::-1]
+    return proba.max(axis=1, keepdims=True)
 
 
 def _pairs(block: Block) -> Iterator[Array]:
     """Yield the probabilities to calibrate, each with whether their class is true."""
-    for score, column in _scores(block.logits):
+    proba = softmax(as_float64(block.logits))
+    columns = (1, 0) if proba.shape[1] == 2 else (proba.argmax(axis=1),)
+    for score, column in zip(_scores(proba).T, columns, strict=True):
         yield score
         yield block.codes == column
 

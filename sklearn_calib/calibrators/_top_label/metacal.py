@@ -2,21 +2,21 @@
 
 import math
 from numbers import Real
+from typing import Any
 
 import numpy as np
 from sklearn.isotonic import IsotonicRegression
 from sklearn.utils import check_random_state
 
+from sklearn_calib._expressions.rows import negative_entropy, softmax
+from sklearn_calib._expressions.tensor import Values, where
 from sklearn_calib._numerics.binning import bin_sums, occupied_bins
-from sklearn_calib._numerics.confidence import negative_entropy
 from sklearn_calib._numerics.sample_blocks import Block, Blocks
-from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._solvers.temperature_fit import fit_temperature
 from sklearn_calib._state.schema import POSITIVE, Number
-from sklearn_calib._validation.arrays import row_blocks
 from sklearn_calib._validation.declarations import Interval
 from sklearn_calib._validation.samples import top_label
-from sklearn_calib._validation.types import Array, Bools, Floats, Ints, Seed
+from sklearn_calib._validation.types import Array, Floats, Ints, Seed
 from sklearn_calib.calibrators._base.calibrator import Calibrator
 
 # Number of bins of equal weight for the accuracy, as in the authors' code.
@@ -198,28 +198,25 @@ class MetaCal(Calibrator):
             return math.inf
         return _upper_quantile(entropy, 1 - self.miscoverage, weight)
 
-    def _calibrate(self, logits: Floats) -> Floats:
+    def _calibrate(self, logits: Values) -> Values:
         proba = softmax(logits / self.temperature_)
-        proba[self._is_rejected(_entropy(logits))] = 1 / logits.shape[1]
-        return proba
+        is_rejected = self._is_rejected(_entropy(logits))
+        return where(is_rejected, 1 / logits.shape[1], proba)
 
-    def _is_rejected(self, entropy: Floats) -> Bools:
+    def _is_rejected(self, entropy: Any) -> Any:
         """Return a mask of the entropies above the threshold."""
         return entropy > self.threshold_ * (1 + SLACK)
 
 
-def _entropy(logits: Floats) -> Floats:
+def _entropy(logits: Values) -> Values:
     """Return the entropy of the softmax of each row, in nats."""
-    entropy = np.empty(len(logits), dtype=logits.dtype)
-    for rows in row_blocks(*logits.shape):
-        entropy[rows] = -negative_entropy(softmax(logits[rows]))
-    return entropy
+    return -negative_entropy(softmax(logits))
 
 
 def _entropy_and_labels(block: Block) -> tuple[Array, ...]:
     """Return the entropy, whether the prediction is correct, the class and weight."""
     correct = top_label(block.logits)[1] == block.codes
-    return _entropy(block.logits), correct, block.codes, block.weight
+    return _entropy(block.logits)[:, 0], correct, block.codes, block.weight
 
 
 def _upper_quantile(values: Floats, level: float, weight: Floats) -> float:

@@ -10,14 +10,21 @@ import numpy as np
 from sklearn.base import MetaEstimatorMixin, clone
 
 from sklearn_calib._expressions.replace_top import keep_top, replace_top
-from sklearn_calib._numerics.class_scores import summarise_log_odds
+from sklearn_calib._expressions.rows import by_group, softmax, top_log_odds
+from sklearn_calib._expressions.tensor import (
+    Values,
+    hstack,
+    maximum,
+    minimum,
+    round_to,
+    where,
+)
 from sklearn_calib._numerics.sample_blocks import Block, Blocks
-from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._state.json_values import refuse
 from sklearn_calib._state.schema import ListOf, Object
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import Interval
-from sklearn_calib._validation.types import Array, Bools, Floats, Ints
+from sklearn_calib._validation.types import Array, Bools, Floats
 from sklearn_calib.calibrators._base.calibrator import Calibrator
 from sklearn_calib.calibrators._one_vs_rest.log_odds_spline import (
     LogOddsSplineCalibration,
@@ -203,21 +210,21 @@ class TopLabelCalibrator(MetaEstimatorMixin, Calibrator):
             new._fit_without_warnings(odds, is_correct, weight, outcomes)
             return new
 
-    def _calibrate(self, logits: Floats) -> Floats:
+    def _calibrate(self, logits: Values) -> Values:
         wide = logits.astype(np.float64)
-        odds, top = _log_odds_of_top(wide)
-        proba = _apply(self.calibrator_, odds)
-        for k in np.unique(top):
-            own = self.class_calibrators_[k]
-            if own is not None:
-                rows = np.flatnonzero(top == k)
-                proba[rows] = _apply(own, odds[rows])
-        rest, confidence = proba.T
-        n_classes = logits.shape[1]
-        least = np.minimum(softmax(wide).max(axis=1), (1 + MARGIN) / n_classes)
-        rest = np.where(confidence < least, 1 - least, rest)
-        proba = replace_top(wide, np.maximum(confidence, least), rest)
-        return keep_top(proba.astype(logits.dtype, copy=False), logits)
+        odds, n_classes = _log_odds_of_top(wide), logits.shape[1]
+        proba = by_group(
+            self.calibrator_._proba,
+            [each and each._proba for each in self.class_calibrators_],
+            wide.argmax(axis=1, keepdims=True),
+            hstack([0 * odds, odds]),
+        )
+        rest, confidence = proba[:, :1], proba[:, 1:]
+        largest = softmax(wide).max(axis=1, keepdims=True)
+        least = minimum(largest, (1 + MARGIN) / n_classes)
+        rest = where(confidence < least, 1 - least, rest)
+        proba = replace_top(wide, maximum(confidence, least), rest)
+        return keep_top(proba, logits)
 
     def _set_state(self, state: dict[str, Any]) -> None:
         for each in [state["calibrator_"], *state["class_calibrators_"]]:
@@ -227,21 +234,15 @@ class TopLabelCalibrator(MetaEstimatorMixin, Calibrator):
         super()._set_state(state)
 
 
-def _log_odds_of_top(logits: Floats) -> tuple[Floats, Ints]:
-    """Return the log-odds of the predicted class of each row, and its column."""
-    _, log_total, top, log_rest = summarise_log_odds(logits)
-    odds = -log_total - log_rest
-    small = np.minimum(odds, LARGEST)
-    return np.round(small, DECIMALS) + (odds - small), top
+def _log_odds_of_top(logits: Values) -> Values:
+    """Return the log-odds of the predicted class of each row."""
+    odds = top_log_odds(logits)
+    small = minimum(odds, LARGEST)
+    return round_to(small, DECIMALS) + (odds - small)
 
 
 def _binary_problem(block: Block) -> tuple[Array, ...]:
     """Return log-odds, predicted class, whether it is true, and weight."""
-    odds, top = _log_odds_of_top(block.logits.astype(np.float64))
+    odds = _log_odds_of_top(block.logits.astype(np.float64))[:, 0]
+    top = block.logits.argmax(axis=1)
     return odds, top, top == block.codes, block.weight
-
-
-def _apply(calibrator: Calibrator, odds: Floats) -> Floats:
-    """Return the calibrated probabilities of both outcomes."""
-    proba = calibrator._calibrate(np.column_stack([0 * odds, odds]))
-    return np.maximum(proba, np.finfo(np.float64).tiny)

@@ -184,6 +184,8 @@ class MarginCalibrator:
 class ClassifierCalibrator(Calibrator):
     """Calibrator that fits a classifier with the logits as features."""
 
+    _has_expression = False
+
     def __init__(self, classifier: Any, *, from_logits: bool = False) -> None:
         self.classifier = classifier
         self.from_logits = from_logits
@@ -198,7 +200,7 @@ class ClassifierCalibrator(Calibrator):
             "positive probability of each row",
         )
 
-    def _calibrate(self, logits: Floats) -> Floats:
+    def _calibrate(self, logits: Any) -> Any:
         proba = self.classifier_.predict_proba(logits).copy()
         classes = np.arange(len(self.classes_))
         return fill_absent(proba, self.classifier_.classes_, classes, False)
