@@ -10,6 +10,7 @@ import pytest
 PAGE = Path(__file__).parent.parent / "doc" / "api.md"
 TOPICS = ["calibrators", "callbacks", "datasets", "displays", "estimators", "losses"]
 TOPICS += ["deployment", "evaluation", "metrics", "onnx", "persistence"]
+TOPICS += ["calibrators.operations"]
 
 
 def row(topic, name):

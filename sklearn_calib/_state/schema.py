@@ -354,6 +354,13 @@ class Tensors(Spec):
         return "object of arrays by name"
 
 
+def as_spec(term: Any) -> Spec:
+    """Return the spec of `float`, a number, or of a tuple of sizes, an array."""
+    if term is float:
+        return Number()
+    return Numbers(*term) if isinstance(term, tuple) else term
+
+
 class StateMixin:
     """Mixin for a class with parameters and a fitted state that can be saved."""
 

@@ -1,5 +1,6 @@
 """Documents: models as dicts that JSON can store."""
 
+from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
@@ -14,7 +15,11 @@ from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import did_you_mean
 from sklearn_calib._validation.types import Array
 from sklearn_calib._version import __version__
-from sklearn_calib.calibrators import get_calibrator, get_calibrator_names
+from sklearn_calib.calibrators import (
+    Calibrator,
+    get_calibrator,
+    get_calibrator_names,
+)
 
 FORMAT = "sklearn_calib"
 VERSION = 1
@@ -76,7 +81,13 @@ def to_dict(model: Any) -> dict[str, Any]:
     return write_document(model, None)
 
 
-def from_dict(document: dict[str, Any], *, module: Any = None, loss: Any = None) -> Any:
+def from_dict(
+    document: dict[str, Any],
+    *,
+    module: Any = None,
+    loss: Any = None,
+    classes: Iterable[type] = (),
+) -> Any:
     """Restore a fitted model from a dict of `to_dict`.
 
     Parameters
@@ -89,6 +100,9 @@ def from_dict(document: dict[str, Any], *, module: Any = None, loss: Any = None)
 
     loss : torch.nn.Module class or instance, default=None
         The loss of a `NeuralClassifier`, see :func:`load`.
+
+    classes : sequence of classes, default=()
+        Calibrators of your own, see :func:`load`.
 
     Returns
     -------
@@ -105,32 +119,54 @@ def from_dict(document: dict[str, Any], *, module: Any = None, loss: Any = None)
     --------
     See :func:`to_dict`.
     """
-    return read_document(document, {}, {"module": module, "loss": loss})
+    passed = {"module": module, "loss": loss}
+    return read_document(document, {}, passed, own_classes(classes))
+
+
+def own_classes(classes: Any) -> dict[str, type]:
+    """Return the classes of a user by name; raise TypeError if one is not valid."""
+    found: dict[str, type] = {}
+    for each in classes if isinstance(classes, Iterable) else [classes]:
+        is_calibrator = isinstance(each, type) and issubclass(each, Calibrator)
+        if not is_calibrator or each.__name__ in {**CLASSES, **found}:
+            raise TypeError(
+                "classes must contain subclasses of Calibrator with names of their "
+                f"own, got {shown(each)}. Pass classes=[MyCalibrator], for example."
+            )
+        found[each.__name__] = each
+    return found
 
 
 def write_document(model: Any, tensors: dict[str, Array] | None) -> dict[str, Any]:
     """Return a document, with the arrays of networks in `tensors` unless it is None."""
-    _check_class(model, "model")
+    own: dict[str, type] = {}
+    _check_class(model, "model", own)
     model._check_can_be_saved()
     document = {
         "format": FORMAT,
         "version": VERSION,
         "written_by": __version__,
-        "object": _write_object(model, "object", tensors, is_fitted=True),
+        "object": _write_object(model, "object", tensors, own, is_fitted=True),
     }
     # What cannot be read is not written.
-    read_document(document, {**(tensors or {})}, model._get_passed_params())
+    read_document(document, {**(tensors or {})}, model._get_passed_params(), own)
     return document
 
 
 def _write_object(
-    model: Any, key: str, tensors: dict[str, Array] | None, *, is_fitted: bool
+    model: Any,
+    key: str,
+    tensors: dict[str, Array] | None,
+    own: dict[str, type],
+    *,
+    is_fitted: bool,
 ) -> dict[str, Any]:
-    _check_class(model, key)
+    """Return an object as JSON values, after adding the classes of a user to `own`."""
+    _check_class(model, key, own)
 
     def write(name: str, values: dict[str, Any], is_fitted: bool) -> dict[str, Any]:
         def write_nested(value: Any, key: str) -> Any:
-            return _write_object(value, key, tensors, is_fitted=is_fitted)
+            return _write_object(value, key, tensors, own, is_fitted=is_fitted)
 
         return {
             attribute: write_value(
@@ -146,32 +182,57 @@ def _write_object(
     }
 
 
-def _check_class(model: Any, key: str) -> None:
-    """Raise TypeError for an object of a class that is not in the table."""
-    name = type(model).__name__
-    if CLASSES.get(name) is None or type(model) is not _find_class(name):
+def _check_class(model: Any, key: str, own: dict[str, type]) -> None:
+    """Raise TypeError for an object of a class that cannot be saved."""
+    kind, name = type(model), type(model).__name__
+    is_own = name not in CLASSES and isinstance(model, Calibrator)
+    if is_own and not kind.__module__.startswith("sklearn_calib."):
+        _check_fitted(model)
+        known: type | None = own.setdefault(name, kind)
+    else:
+        known = _find_class(name, own) if name in CLASSES else None
+    if kind is not known:
         raise TypeError(
             f"{key} must be of a class that can be saved, {sorted(CLASSES)}, got "
             f"{shown(model)}. Other models can be saved with skops or joblib."
         )
 
 
-def _find_class(name: str) -> Any:
-    return getattr(import_module(CLASSES[name]), name)
+def _check_fitted(model: Any) -> None:
+    """Raise TypeError if a calibrator of a user has attributes that are not saved."""
+    names = {name for name in vars(model) if name.endswith("_")}
+    if unknown := sorted(names - model._state_schema.keys()):
+        raise TypeError(
+            f"{type(model).__name__}._fitted must describe all fitted attributes to be "
+            f'saved, got none for {shown(unknown)}. Add "{unknown[0]}": float for a '
+            f'number, or "{unknown[0]}": ("n_classes",) for an array of this shape.'
+        )
+
+
+def _find_class(name: str, own: dict[str, type]) -> Any:
+    return own.get(name) or getattr(import_module(CLASSES[name]), name)
 
 
 def read_document(
-    document: Any, tensors: dict[str, Array], passed: dict[str, Any]
+    document: Any,
+    tensors: dict[str, Array],
+    passed: dict[str, Any],
+    own: dict[str, type],
 ) -> Any:
     """Return the model of a document.
 
-    `passed` contains the parameters that were passed to `load`. All tensors must be
-    used.
+    `passed` contains the parameters that were passed to `load`, and `own` the classes
+    of a user by name. All tensors must be used.
     """
     try:
         _check_header(document)
         model = _read_object(
-            document["object"], "object", is_fitted=True, tensors=tensors, passed=passed
+            document["object"],
+            "object",
+            is_fitted=True,
+            tensors=tensors,
+            passed=passed,
+            own=own,
         )
     except RecursionError:
         raise ValueError("object must not be nested so deeply.") from None
@@ -203,23 +264,26 @@ def _read_object(
     is_fitted: bool,
     tensors: dict[str, Array],
     passed: dict[str, Any],
+    own: dict[str, type],
 ) -> Any:
     check_object(value, key, {"class", "params", "state"})
     name, params = value["class"], value["params"]
-    if not isinstance(name, str) or name not in CLASSES:
+    known = {**CLASSES, **own}
+    if not isinstance(name, str) or name not in known:
         raise ValueError(
-            f"{key}.class must be one of {sorted(CLASSES)}, got {shown(name)}."
-            f"{did_you_mean(name, CLASSES)}"
+            f"{key}.class must be one of {sorted(known)}, got {shown(name)}."
+            f"{did_you_mean(name, known)} Pass a class of your own to load, such as "
+            "classes=[MyCalibrator]."
         )
     if not isinstance(params, dict):
         refuse(f"{key}.params", "an object", params)
 
     def read_nested(value: Any, key: str, *, is_fitted: bool) -> Any:
         return _read_object(
-            value, key, is_fitted=is_fitted, tensors=tensors, passed=passed
+            value, key, is_fitted=is_fitted, tensors=tensors, passed=passed, own=own
         )
 
-    model = _find_class(name)._from_saved_params(
+    model = _find_class(name, own)._from_saved_params(
         {
             param: read_value(each, f"{key}.params.{param}", read_nested, tensors)
             for param, each in params.items()

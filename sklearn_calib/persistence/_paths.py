@@ -2,13 +2,18 @@
 
 import json
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
 from sklearn_calib._state.whole_file import whole_file
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.types import Array
-from sklearn_calib.persistence._documents import read_document, write_document
+from sklearn_calib.persistence._documents import (
+    own_classes,
+    read_document,
+    write_document,
+)
 
 # Entry of the metadata of a safetensors file that contains the document.
 DOCUMENT = "sklearn_calib"
@@ -82,7 +87,13 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
             save_tensors(arrays, part, metadata={DOCUMENT: text})
 
 
-def load(path: str | os.PathLike[str], *, module: Any = None, loss: Any = None) -> Any:
+def load(
+    path: str | os.PathLike[str],
+    *,
+    module: Any = None,
+    loss: Any = None,
+    classes: Iterable[type] = (),
+) -> Any:
     """Load a fitted model from a file of `save`.
 
     The file is checked, and nothing in it is executed. Files of all earlier versions
@@ -103,6 +114,10 @@ def load(path: str | os.PathLike[str], *, module: Any = None, loss: Any = None) 
         The loss of a `NeuralClassifier` with a loss of your own. Must be None for the
         losses of `sklearn_calib.losses`.
 
+    classes : sequence of classes, default=()
+        Calibrators of your own that the file may contain, such as `[MyCalibrator]`. A
+        file never imports a class.
+
     Returns
     -------
     model : object
@@ -119,8 +134,8 @@ def load(path: str | os.PathLike[str], *, module: Any = None, loss: Any = None) 
 
     Notes
     -----
-    The class of a module is code of your own, and it is called with the parameters in
-    the file. Anyone who can change the file can change the predictions.
+    The class of a module or calibrator is code of your own, and it is called with the
+    parameters in the file. Anyone who can change the file can change the predictions.
 
     Examples
     --------
@@ -135,11 +150,12 @@ def load(path: str | os.PathLike[str], *, module: Any = None, loss: Any = None) 
     >>> again.temperature_ == calibrator.temperature_
     True
     """
-    path = Path(path)
+    path, own = Path(path), own_classes(classes)
     try:
         text, tensors = _read_file(path)
         document = _parse(text)
-        return read_document(document, tensors, {"module": module, "loss": loss})
+        passed = {"module": module, "loss": loss}
+        return read_document(document, tensors, passed, own)
     except ValueError as error:
         raise ValueError(f"{str(path)!r} cannot be loaded: {error}") from error
 

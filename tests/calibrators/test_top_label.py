@@ -313,8 +313,11 @@ def test_a_calibrator_of_another_package(make_logits):
         match=r"Identity._calibrate must use .* got `return softmax\(logits\)`",
     ):
         model.to_torch()
-    with pytest.raises(TypeError, match="class that can be saved"):
-        to_dict(model)
+    document = to_dict(model)
+    again = from_dict(document, classes=[Identity])
+    np.testing.assert_array_equal(again.predict_proba(logits), proba)
+    with pytest.raises(ValueError, match=r"got 'Identity'.*Pass a class of your own"):
+        from_dict(document)
 
 
 @pytest.mark.parametrize("change", ["from_logits", "class", "length"])

@@ -26,6 +26,7 @@ from sklearn_calib._state.schema import (
     Number,
     Spec,
     StateMixin,
+    as_spec,
 )
 from sklearn_calib._validation.arrays import check_numbers, on_cpu, row_blocks
 from sklearn_calib._validation.dask_arrays import maps_blocks
@@ -76,7 +77,12 @@ class Calibrator(
       called with blocks of rows, so that little memory is needed.
 
     The attributes that `_fit` sets are described in `_fitted`, so that
-    :func:`sklearn_calib.save` can save them.
+    :func:`sklearn_calib.save` can save them: `float` stands for a number, and a tuple
+    of sizes for an array, as in `{"coef_": ("n_classes", "n_classes")}`.
+
+    If `_calibrate` uses operators and the functions of
+    `sklearn_calib.calibrators.operations` only, `to_torch`, :func:`sklearn_calib.onnx.\
+to_onnx` and arrays on other devices work.
 
     `logits` contains logits or log-probabilities of the classifier; the softmax of
     either gives the predicted probabilities. It has the dtype of the input, float32 or
@@ -151,8 +157,8 @@ class Calibrator(
 
     _parameter_constraints: dict[str, list] = {"from_logits": ["boolean"]}
 
-    # What `_fit` sets, for files.
-    _fitted: dict[str, Spec] = {}
+    # What `_fit` sets, for files, see `as_spec`.
+    _fitted: dict[str, Any] = {}
 
     # Blocks of arrays have at least this number of rows.
     _least_rows = 1
@@ -177,7 +183,8 @@ class Calibrator(
 
     @property
     def _state_schema(self) -> dict[str, Spec]:
-        return {**self._start_schema, **self._fitted}
+        fitted = {name: as_spec(term) for name, term in self._fitted.items()}
+        return {**self._start_schema, **fitted}
 
     @restores()
     def fit(

@@ -1,0 +1,178 @@
+"""A calibrator of a user has everything that those of the package have."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+
+from sklearn_calib import CalibratedClassifier, load, save
+from sklearn_calib._validation import arrays as validation
+from sklearn_calib.calibrators import (
+    AutoCalibrator,
+    Calibrator,
+    TemperatureScaling,
+    TopLabelCalibrator,
+    operations as op,
+)
+from sklearn_calib.persistence import from_dict, to_dict
+
+
+class PriorMatching(Calibrator):
+    """Shift the logits of each class until the mean probabilities are its frequency."""
+
+    _parameter_constraints = {**Calibrator._parameter_constraints, "n_steps": [int]}
+    _fitted = {"shift_": ("n_classes",), "rate_": float}
+
+    def __init__(self, *, n_steps=20, from_logits=False):
+        self.n_steps = n_steps
+        self.from_logits = from_logits
+
+    def _fit(self, data):
+        self.shift_, self.rate_ = np.zeros(len(data.counts)), 1.0
+        goal = (data.counts + 1) / (data.weight_sum + len(data.counts))
+        for _ in range(self.n_steps):
+            mean = sum(w @ self._calibrate(x) for x, _, w in data) / data.weight_sum
+            self.shift_ = self.shift_ + self.rate_ * np.log(goal / mean)
+
+    def _calibrate(self, logits):
+        return op.softmax(logits + self.shift_.astype(logits.dtype))
+
+
+class WithNumpy(PriorMatching):
+    def _calibrate(self, logits):
+        return np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+
+
+class Undescribed(PriorMatching):
+    def _fit(self, data):
+        super()._fit(data)
+        self.extra_ = 1.0
+
+
+RNG = np.random.default_rng(0)
+LOGITS = 1.5 * RNG.normal(size=(400, 3))
+Y = (LOGITS + np.array([1, 0, -1]) + RNG.gumbel(size=LOGITS.shape)).argmax(axis=1)
+PROBA = op.softmax(LOGITS)
+WEIGHT = RNG.integers(0, 3, size=400).astype(float)
+
+pytestmark = pytest.mark.filterwarnings("ignore:X contains")
+
+
+@pytest.fixture(scope="module", params=[True, False])
+def fitted(request):
+    """Return a fitted calibrator and its input."""
+    X = LOGITS if request.param else PROBA
+    return PriorMatching(from_logits=request.param).fit(X, Y), X
+
+
+def test_weights_and_batches(fitted):
+    model, X = fitted
+    weighted = clone(model).fit(X, Y, WEIGHT)
+    repeated = np.repeat(np.arange(400), WEIGHT.astype(int))
+    for other in (
+        clone(model).fit(X[repeated], Y[repeated]),
+        clone(model).fit(
+            batches=lambda: zip(X[:, None], Y[:, None], WEIGHT[:, None], strict=True),
+            labels=[0, 1, 2],
+        ),
+    ):
+        np.testing.assert_allclose(
+            other.predict_proba(X), weighted.predict_proba(X), rtol=1e-9
+        )
+    mean = np.average(weighted.predict_proba(X), axis=0, weights=WEIGHT)
+    frequency = np.bincount(Y, WEIGHT) / WEIGHT.sum()
+    np.testing.assert_allclose(mean, frequency, atol=0.01)
+
+
+def test_torch_modules_and_other_devices(fitted, dispatch, monkeypatch):  # noqa: ARG001
+    model, X = fitted
+    expected = model.predict_proba(X)
+    module = model.to_torch()
+    np.testing.assert_allclose(module(torch.from_numpy(X)).numpy(), expected)
+    monkeypatch.setattr(validation, "is_cpu_tensor", lambda _: False)
+    found = model.predict_proba(torch.from_numpy(X))
+    np.testing.assert_allclose(found.numpy(), expected)
+
+
+def test_onnx(fitted):
+    pytest.importorskip("skl2onnx", reason="ONNX is optional")
+    from sklearn_calib.onnx import to_onnx
+
+    model, X = fitted
+    to_onnx(model, X, atol=1e-9)  # compares the probabilities
+    whole = CalibratedClassifier(LogisticRegression(), clone(model), cv=2)
+    to_onnx(whole.fit(LOGITS, Y), LOGITS, atol=1e-9)
+    with pytest.raises(ValueError, match=r"WithNumpy._calibrate must use .*np.exp"):
+        to_onnx(WithNumpy(from_logits=True).fit(LOGITS, Y), LOGITS)
+
+
+def test_dask_blocks(fitted):
+    da = pytest.importorskip("dask.array", reason="dask is optional")
+    model, X = fitted
+    lazy = model.predict_proba(da.from_array(X, chunks=(100, 3)))
+    np.testing.assert_array_equal(lazy.compute(), model.predict_proba(X))
+
+
+def test_a_map_with_numpy_is_told_the_operations():
+    model = WithNumpy(from_logits=True).fit(LOGITS, Y)
+    np.testing.assert_allclose(model.predict_proba(LOGITS), PROBA)
+    with pytest.raises(TypeError, match=r"WithNumpy.*got `return np.exp\(logits\) /"):
+        model.to_torch()
+    nested = TopLabelCalibrator(model).fit(PROBA, Y)
+    with pytest.raises(TypeError, match=r"WithNumpy.*Or call its predict_proba"):
+        nested.to_torch()
+
+
+def test_files(fitted, tmp_path):
+    model, X = fitted
+    save(model, tmp_path / "own.json")
+    again = load(tmp_path / "own.json", classes=[PriorMatching])
+    assert type(again) is PriorMatching
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    with pytest.raises(ValueError, match=r"got 'PriorMatching'.*classes=\[My"):
+        load(tmp_path / "own.json")
+
+
+@pytest.mark.parametrize("kind", [AutoCalibrator, TopLabelCalibrator])
+def test_inside_another_calibrator(kind):
+    own = PriorMatching(n_steps=3)
+    inner = [own, TemperatureScaling()] if kind is AutoCalibrator else own
+    model = kind(inner, from_logits=True).fit(LOGITS, Y)
+    expected = model.predict_proba(LOGITS)
+    again = from_dict(json.loads(json.dumps(to_dict(model))), classes=[PriorMatching])
+    np.testing.assert_array_equal(again.predict_proba(LOGITS), expected)
+    proba = model.to_torch()(torch.from_numpy(LOGITS)).numpy()
+    np.testing.assert_allclose(proba, expected, rtol=1e-9)
+
+
+def test_attributes_that_would_be_lost():
+    model = Undescribed(from_logits=True).fit(LOGITS, Y)
+    with pytest.raises(TypeError, match=r"_fitted must .*'extra_'.*\"extra_\": float"):
+        to_dict(model)
+
+
+def test_two_classes_of_one_name():
+    other = type("PriorMatching", (PriorMatching,), {})
+    models = [PriorMatching(), other()]
+    model = AutoCalibrator(models, from_logits=True).fit(LOGITS, Y)
+    with pytest.raises(TypeError, match="must be of a class that can be saved"):
+        to_dict(model)
+
+
+@pytest.mark.parametrize(
+    "classes",
+    [
+        [PriorMatching()],
+        [LogisticRegression],
+        [TemperatureScaling],
+        [PriorMatching, PriorMatching],
+        ["PriorMatching"],
+    ],
+)
+def test_classes_that_are_refused(classes):
+    document = to_dict(PriorMatching().fit(PROBA, Y))
+    with pytest.raises(TypeError, match="classes must contain subclasses of Calib"):
+        from_dict(document, classes=classes)
