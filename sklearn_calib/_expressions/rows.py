@@ -125,19 +125,21 @@ def focal_posterior(proba: Values, gamma: float) -> Values:
     return softmax(log_q - gamma * log(rest) - log1p(gamma * ratio))
 
 
-def weighted_sum(weights: Floats, values: Sequence[Any]) -> Any:
-    """Return the weighted sum of arrays, the last of which may be a number."""
-    if isinstance(values[0], Tensor):
-        first, *others = zip(weights.tolist(), values, strict=True)
-        return sum((w * x for w, x in others), first[0] * first[1])
-    return np.tensordot(weights, stacked(values), 1)
+def mixture(weights: Floats, values: Sequence[Any]) -> Any:
+    """Return the weighted sum of probabilities and, last, of uniform ones."""
+    if not isinstance(values[0], Tensor):
+        return np.tensordot(weights, with_uniform(values), 1)
+    *others, uniform = weights.tolist()
+    terms = [weight * value for weight, value in zip(others, values, strict=True)]
+    return sum(terms[1:], terms[0]) + uniform / values[0].shape[1]
 
 
-def stacked(values: Sequence[Any]) -> Floats:
-    """Return numpy arrays, the last of which may be a number, as one array."""
-    result = np.empty((len(values), *values[0].shape))
-    for part, value in zip(result, values, strict=True):
+def with_uniform(values: Sequence[Floats]) -> Floats:
+    """Return numpy arrays of probabilities, and uniform ones, as one array."""
+    result = np.empty((len(values) + 1, *values[0].shape))
+    for part, value in zip(result, values, strict=False):
         part[...] = value
+    result[-1] = 1 / result.shape[2]
     return result
 
 

@@ -63,7 +63,11 @@ class ClassScores(NamedTuple):
 
 
 def log_odds_from_proba(zero: float) -> ClassScores:
-    """Return the log-odds as a function of log p, see `links.log_odds_of_proba`."""
+    """Return the log-odds as a function of log p, without zeros of p.
+
+    Zeros of 1 - p are replaced. A small 1 - p is computed as the sum of the other
+    probabilities, to avoid cancellation. Equal p have equal log-odds.
+    """
     return ClassScores(
         partial(summarise_proba, zero=zero), partial(proba_columns_log_odds, zero=zero)
     )
@@ -71,18 +75,6 @@ def log_odds_from_proba(zero: float) -> ClassScores:
 
 # The probabilities are not normalised, as rounding errors would make equal ones differ.
 EXPONENTIAL = ClassScores(None, lambda log_proba, _: np.exp(log_proba))
-
-
-def log_odds_of_proba(log_proba: Floats, zero: float) -> Floats:
-    """Return the log-odds log(p / (1 - p)) of each class, in float64.
-
-    Zeros of p have already been replaced by `zero`; zeros of 1 - p are replaced here. A
-    small 1 - p is computed as the sum of the other probabilities, to avoid
-    cancellation. Equal p have equal log-odds.
-    """
-    log_proba = np.asarray(log_proba, dtype=np.float64)
-    summary = summarise_proba(log_proba, zero=zero)
-    return proba_columns_log_odds(log_proba, 0, *summary, zero=zero)
 
 
 def log_odds_of_one(proba: Floats) -> Floats:
@@ -99,17 +91,11 @@ def log_odds_of_one(proba: Floats) -> Floats:
     return positive - negative
 
 
-def log_odds(logits: Floats) -> Floats:
-    """Return the log-odds log(p / (1 - p)) of each class from logits, in float64.
+def log_proba_and_rest(logits: Floats) -> tuple[Floats, Floats]:
+    """Return log(p) and log(1 - p) of each class from logits, in float64.
 
     They are not computed from p, as p is rounded to 1 where 1 - p is small.
     """
-    log_proba, log_rest = log_proba_and_rest(logits)
-    return np.subtract(log_proba, log_rest, out=log_proba)
-
-
-def log_proba_and_rest(logits: Floats) -> tuple[Floats, Floats]:
-    """Return log(p) and log(1 - p) of each class from logits, in float64."""
     logits = np.asarray(logits, dtype=np.float64)
     return _log_terms(logits, 0, *summarise_log_odds(logits))
 

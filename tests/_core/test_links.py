@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.special import logit
 
-from sklearn_calib._numerics.class_scores import log_odds, log_odds_of_proba
+from sklearn_calib._expressions.rows import log_odds, log_odds_of_proba
 from sklearn_calib._numerics.posteriors import (
     focal_calibration_posterior,
     focal_posterior,

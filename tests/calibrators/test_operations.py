@@ -81,9 +81,7 @@ CASES = {
         lambda x: op.steps(x, KNOTS, TABLES, side="right"),
     ],
     "top_log_odds": [rows.top_log_odds],
-    "weighted_sum": [
-        lambda x: rows.weighted_sum(np.array([0.5, 0.2, 0.3]), [x, x * x, 1 / 3]),
-    ],
+    "mixture": [lambda x: rows.mixture(np.array([0.5, 0.2, 0.3]), [x, x * x])],
     "where": [lambda x: op.where(x > 0, x, -1.0)],
     "operators": [
         lambda x: (2 - x) / (1 + abs(x)) ** 2 + 1 / (3 + x * x) - (-x) * x / 2,
@@ -95,7 +93,7 @@ CASES = {
     ],
 }
 IN_GRAPHS_ONLY = {"node", "log_of_tiny"}
-IN_NUMPY_ONLY = {"stacked"}
+IN_NUMPY_ONLY = {"with_uniform"}
 
 
 def test_every_operation_is_tested():

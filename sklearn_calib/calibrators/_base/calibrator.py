@@ -81,8 +81,8 @@ class Calibrator(
     of sizes for an array, as in `{"coef_": ("n_classes", "n_classes")}`.
 
     If `_calibrate` uses operators and the functions of
-    `sklearn_calib.calibrators.operations` only, `to_torch`, :func:`sklearn_calib.onnx.\
-to_onnx` and arrays on other devices work.
+    `sklearn_calib.calibrators.operations` only, `to_torch`, ONNX and arrays on other
+    devices work.
 
     `logits` contains logits or log-probabilities of the classifier; the softmax of
     either gives the predicted probabilities. It has the dtype of the input, float32 or

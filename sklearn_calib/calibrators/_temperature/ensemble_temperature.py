@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
-from sklearn_calib._expressions.rows import softmax, stacked, weighted_sum
+from sklearn_calib._expressions.rows import mixture, softmax, with_uniform
 from sklearn_calib._expressions.tensor import Values
 from sklearn_calib._numerics.sample_blocks import Blocks
 from sklearn_calib._solvers.temperature_fit import fit_temperature
@@ -126,7 +126,7 @@ class EnsembleTemperatureScaling(Calibrator):
         p_true, weight = [], []
         for logits, codes, own_weight in data:
             rows = np.flatnonzero(own_weight)
-            parts = stacked(self._parts(logits))
+            parts = with_uniform(self._parts(logits))
             p_true.append(parts[:, rows, codes[rows]])
             weight.append(own_weight[rows] / data.weight_sum)
         return _nll(np.concatenate(p_true, axis=1), np.concatenate(weight))
@@ -135,20 +135,19 @@ class EnsembleTemperatureScaling(Calibrator):
         """Return the Brier score as a function of the weights."""
         gram, p_true = np.zeros((3, 3)), np.zeros(3)
         for logits, codes, weight in data:
-            parts = stacked(self._parts(logits))
+            parts = with_uniform(self._parts(logits))
             flat = (parts * np.sqrt(weight[:, None])).reshape(3, -1)
             gram += flat @ flat.T
             p_true += parts[:, np.arange(len(codes)), codes] @ weight
         return _brier(gram / data.weight_sum, p_true / data.weight_sum)
 
     def _calibrate(self, logits: Values) -> Values:
-        return weighted_sum(self.weights_, self._parts(logits))
+        return mixture(self.weights_, self._parts(logits))
 
-    def _parts(self, logits: Values) -> tuple[Values, Values, float]:
-        """Return the three predictions."""
+    def _parts(self, logits: Values) -> tuple[Values, Values]:
+        """Return the predictions with the temperatures T and 1."""
         logits = logits.astype(np.float64)
-        scaled = softmax(logits / self.temperature_)
-        return scaled, softmax(logits), 1 / logits.shape[1]
+        return softmax(logits / self.temperature_), softmax(logits)
 
 
 def _nll(p_true: Floats, weight: Floats) -> ValueAndSlope:
