@@ -149,6 +149,11 @@ def pytest_configure(config):
         config.args = sorted({arg.partition("::")[0] for arg in config.args})
 
 
+def pytest_collection_modifyitems(items):
+    """Start with slow tests, so that no process is left with one at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 def pytest_collection_finish():
     """Spare the garbage collector the modules, and collect less often.
 
