@@ -11,14 +11,13 @@ from sklearn_calib.calibrators import Calibrator, PlattScaling
 from sklearn_calib.deployment import PriorShiftClassifier
 from sklearn_calib.persistence import to_dict
 
-skops = pytest.importorskip("skops.io")
-
 
 def types(model):
     """Return the names of the types that skops does not trust, after loading with them.
 
     The modules of the names in the package are private, and left out.
     """
+    skops = pytest.importorskip("skops.io")
     content = skops.dumps(model)
     found = skops.get_untrusted_types(data=content)
     skops.loads(content, trusted=found)
