@@ -121,7 +121,8 @@ def is_own_text(path):
     """Return whether a file is text of ours, and not of a tool in the checkout."""
     folders = path.relative_to(CHECKOUT).parts[:-1]
     of_tools = re.compile(
-        r"\.(?!ci$|github$)|.*\.egg-info$|(__pycache__|build|dist|generated)$"
+        r"\.(?!ci$|github$)|.*(\.egg-info|_output)$"
+        r"|(__pycache__|build|dist|generated)$"
     )
     suffixes = {".md", ".py", ".rst", ".toml", ".txt", ".yaml", ".yml", ""}
     return path.suffix in suffixes and not any(map(of_tools.match, folders))
