@@ -19,11 +19,8 @@ PACKAGE = Path(sklearn_calib.__file__).parent
 CHECKOUT = Path(__file__).parent.parent
 
 # What may import what: in each folder, a package or file those to its right.
-LINES = re.search(
-    "```text\n(sklearn_calib: .*?)```",
-    (CHECKOUT / "CONTRIBUTING.md").read_text(encoding="utf-8"),
-    re.DOTALL,
-)[1]
+GUIDE = (CHECKOUT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+LINES = re.search("```text\n(sklearn_calib: .*?)```", GUIDE, re.DOTALL)[1]
 ORDER = {
     folder: names.split()
     for folder, names in (line.split(": ") for line in LINES.splitlines())
@@ -403,3 +400,15 @@ def test_type_checkers_see_what_loads_lazily(topic):
         for alias in node.names
     }
     assert seen == getattr(package, "_HOMES", {})
+
+
+def test_what_people_look_for_is_where_the_guide_says():
+    rows = re.findall(r"^\| .* \| `(\S+\.py)` \| `(\w+)` \|$", GUIDE, re.M)
+    texts = {file: (PACKAGE / file).read_text("utf-8") for file, _ in rows}
+    lost = {
+        (file, name)
+        for file, name in rows
+        if not re.search(rf"^ *(def|class) {name}\b|^{name}\b", texts[file], re.M)
+    }
+    assert len(rows) >= 10
+    assert not lost
