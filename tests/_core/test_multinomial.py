@@ -125,3 +125,35 @@ def test_stays_among_equal_maps_at_the_closest_to_the_start(data):
     )
     assert np.abs(parameters - start).max() > 0.1
     np.testing.assert_allclose((parameters - start).sum(axis=0), 0, atol=1e-5)
+
+
+# Raw logits and differences to the last class, neither of which is offered: the one is
+# not determined by probabilities, the other treats the last class apart.
+@pytest.mark.parametrize(
+    ("kind", "case"),
+    [
+        (DiagonalMap(), "dirichletcal-vector-logits"),
+        (DiagonalMap(), "dirichletcal-vector-probs"),
+        (FullMap(), "dirichletcal-matrix-logits"),
+        (FullMap(), "dirichletcal-matrix-probs"),
+    ],
+)
+def test_recorded_likelihood_of_other_features(kind, case, reference):
+    record = reference("cal_vector_matrix")
+    (expected,) = (e["values"] for e in record["expected"] if e["id"] == case)
+    inputs = record["inputs"]["multiclass"]
+    logits, codes = np.array(inputs["fit_logits"]), np.array(inputs["fit_labels"])
+    if case.endswith("probs"):
+        logits = logits - logits[:, -1:]
+    start = 0.4 * kind.identity(4)
+    weight = np.full(len(codes), 1 / len(codes))
+    parameters, _ = fit_multinomial(
+        kind,
+        array_blocks(logits, codes, weight),
+        ridge=0 * start,
+        center=start,
+        start=start,
+    )
+    log_proba = log_softmax(kind.scores(logits, parameters), axis=1)
+    nll = -log_proba[np.arange(len(codes)), codes].mean()
+    assert nll == pytest.approx(expected["fit_nll"], rel=1e-10)

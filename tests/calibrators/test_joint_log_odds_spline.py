@@ -1,18 +1,10 @@
-"""Joint log-odds spline calibration: the fit, its shape, and its benefit."""
+"""Joint log-odds spline calibration: parameters of classes, and its benefit."""
 
 import numpy as np
 import pytest
-from scipy.interpolate import CubicHermiteSpline, CubicSpline
-from scipy.optimize import minimize
 from scipy.special import log_softmax
 from sklearn.metrics import log_loss
 
-from sklearn_calib._numerics.sample_blocks import array_blocks
-from sklearn_calib._solvers import (
-    spline_logistic as joint_curve,
-    spline_logistic as smooth_logistic,
-)
-from sklearn_calib._solvers.spline_logistic import fit_joint_curve
 from sklearn_calib.calibrators import (
     JointLogOddsSplineCalibration,
     LogOddsSplineCalibration,
@@ -44,38 +36,6 @@ def excess(calibrator, n_samples, **options):
         proba = calibrator.fit(x, y).predict_proba(x_test)
         divergences.append(np.mean((true * np.log(true / proba)).sum(axis=1)))
     return np.mean(divergences)
-
-
-def test_the_curve_maximises_the_likelihood(monkeypatch):
-    """Without priors, the curve has the smallest log loss of all natural splines."""
-    monkeypatch.setattr(
-        joint_curve, "estimate", lambda _, part: (0.0 * part, np.full(len(part), 1e-9))
-    )
-    monkeypatch.setattr(smooth_logistic, "LITTLE", 0.0)
-    # The curve may decrease.
-    monkeypatch.setattr(joint_curve, "slopes_between", lambda *_: 1e-9 * np.eye(1, 4))
-    monkeypatch.setattr(joint_curve, "without_decreases", lambda curve: curve)
-    x, y, _ = draw(1000)
-    knots, values, _ = fit_joint_curve(array_blocks(x, y), 5)
-    # The least value is fixed, as a constant changes no probability.
-    basis = CubicSpline(knots, np.eye(5)[:, 1:], bc_type="natural")(x)
-
-    def loss(coef):
-        return -log_softmax(basis @ coef, axis=1)[np.arange(1000), y].sum()
-
-    start = knots[1:] - knots[0]
-    best = minimize(loss, start, method="BFGS", options={"gtol": 1e-4})
-    assert loss(values[1:] - values[0]) == pytest.approx(best.fun, abs=1e-6)
-    assert values[1:] - values[0] == pytest.approx(best.x, abs=2e-3)
-
-
-def test_the_curve_is_a_natural_spline_that_does_not_decrease():
-    x, y, _ = draw(500, curve=lambda x: bent(np.maximum(x, -6)))
-    curve = fit_joint_curve(array_blocks(x, y), 12)
-    grid = np.linspace(curve[0][0], curve[0][-1], 2001)
-    assert np.diff(CubicHermiteSpline(*curve)(grid)).min() >= 0
-    second = CubicHermiteSpline(*curve).derivative(2)
-    assert second(curve[0][[0, -1]]) == pytest.approx([0, 0], abs=1e-6)
 
 
 def test_calibrated_predictions_change_little():

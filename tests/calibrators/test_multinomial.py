@@ -8,7 +8,6 @@ from scipy.special import log_softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
 
-from sklearn_calib._numerics.sample_blocks import array_blocks
 from sklearn_calib.calibrators import (
     DirichletCalibrator,
     MatrixScaling,
@@ -17,8 +16,6 @@ from sklearn_calib.calibrators import (
     TemperatureScaling,
     VectorScaling,
 )
-from sklearn_calib.calibrators._linear.multinomial_fit import fit_multinomial
-from sklearn_calib.calibrators._linear.multinomial_maps import DiagonalMap, FullMap
 
 FAMILY = [
     VectorScaling(),
@@ -95,36 +92,6 @@ def test_recorded_probabilities(name, case, calibrator, rtol, atol, reference, f
     assert fitted.log_loss_after_ == pytest.approx(
         expected["fit_nll"], rel=1e-9 if atol == 0 else 1e-4
     )
-
-
-# Raw logits and differences to the last class, neither of which is offered: the one is
-# not determined by probabilities, the other treats the last class apart.
-@pytest.mark.parametrize(
-    ("kind", "case"),
-    [
-        (DiagonalMap(), "dirichletcal-vector-logits"),
-        (DiagonalMap(), "dirichletcal-vector-probs"),
-        (FullMap(), "dirichletcal-matrix-logits"),
-        (FullMap(), "dirichletcal-matrix-probs"),
-    ],
-)
-def test_recorded_likelihood_of_other_features(kind, case, reference):
-    data, expected = recorded(reference, "cal_vector_matrix", case)
-    logits, codes = data["fit_logits"], data["fit_labels"]
-    if case.endswith("probs"):
-        logits = logits - logits[:, -1:]
-    start = 0.4 * kind.identity(4)
-    weight = np.full(len(codes), 1 / len(codes))
-    parameters, _ = fit_multinomial(
-        kind,
-        array_blocks(logits, codes, weight),
-        ridge=0 * start,
-        center=start,
-        start=start,
-    )
-    log_proba = log_softmax(kind.scores(logits, parameters), axis=1)
-    nll = -log_proba[np.arange(len(codes)), codes].mean()
-    assert nll == pytest.approx(expected["fit_nll"], rel=1e-10)
 
 
 # Log loss on the test set in the notebooks of Kull et al. (2019).
