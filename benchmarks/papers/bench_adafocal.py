@@ -21,7 +21,6 @@ import argparse
 import io
 import json
 import math
-import os
 import time
 from itertools import pairwise, product
 from pathlib import Path
@@ -29,6 +28,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
+from data import DATA
 from PIL import Image
 from sklearn.metrics import log_loss
 from skorch.callbacks import LRScheduler
@@ -42,8 +42,6 @@ from sklearn_calib.callbacks import UpdateLoss
 from sklearn_calib.losses import FocalLoss
 from sklearn_calib.metrics import expected_calibration_error
 
-DEFAULT = Path(__file__).parents[3] / "shared" / "data"
-DATA = Path(os.environ.get("SKLEARN_CALIB_DATA", DEFAULT)) / "images"
 BATCH_SIZE = 128
 SIZES = {"n_train": 20_000, "n_valid": 5_000, "n_temperature": 5_000, "epochs": 25}
 BASELINE = "cross-entropy"
@@ -88,7 +86,7 @@ def read_images(*names):
     """Return images of shape (n_images, 3, 32, 32) in [0, 1], and their labels."""
     images, labels = [], []
     for name in names:
-        packed = np.load(DATA / f"cifar10_jpeg_{name}.npz")
+        packed = np.load(DATA / "images" / f"cifar10_jpeg_{name}.npz")
         content = packed["jpeg"].tobytes()
         for start, stop in pairwise(packed["offsets"]):
             image = Image.open(io.BytesIO(content[start:stop])).convert("RGB")

@@ -18,7 +18,6 @@ classes are balanced.
 
 import argparse
 import io
-import os
 import sys
 import tempfile
 import time
@@ -29,6 +28,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
+from data import DATA
 from joblib import Memory
 from PIL import Image
 from sklearn.metrics import log_loss, roc_auc_score
@@ -47,8 +47,6 @@ from sklearn_calib.metrics import (
 sys.path.insert(0, str(Path(__file__).parents[1] / "studies"))
 from helpers.resumable import add_missing
 
-DEFAULT = Path(__file__).parents[3] / "shared" / "data"
-DATA = Path(os.environ.get("SKLEARN_CALIB_DATA", DEFAULT)) / "images"
 RESULTS = Path(__file__).parent / "results"
 SIZES = {"n_images": 10_000, "refine_epochs": 20, "head_epochs": 20}
 # The views of Fashion-MNIST were chosen on training images outside the long-tailed
@@ -101,7 +99,7 @@ def read_images(data, *names):
     images, labels = [], []
     for name in names:
         prefix = "cifar10_jpeg" if data == "cifar10" else data
-        packed = np.load(DATA / f"{prefix}_{name}.npz")
+        packed = np.load(DATA / "images" / f"{prefix}_{name}.npz")
         images += [packed["images"][:, None]] if "images" in packed else _jpegs(packed)
         labels.append(packed["labels"])
     return np.concatenate(images) / np.float32(255), np.concatenate(labels)

@@ -16,12 +16,11 @@ variable SKLEARN_CALIB_DATA, or from `shared/data` next to the checkout.
 """
 
 import argparse
-import os
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import torch
+from data import DATA
 from sklearn.metrics import log_loss
 
 from sklearn_calib import NeuralClassifier
@@ -31,8 +30,6 @@ from sklearn_calib.metrics import (
     expected_calibration_error,
 )
 
-DEFAULT = Path(__file__).parents[3] / "shared" / "data"
-DATA = Path(os.environ.get("SKLEARN_CALIB_DATA", DEFAULT)) / "images"
 BASELINE = "cross-entropy"
 EPSILONS = [0.05, 0.01, 0.005, 0.002, "auto"]
 BATCH_SIZE = 128
@@ -40,7 +37,7 @@ BATCH_SIZE = 128
 
 def read_images(name):
     """Return flat images with the same standardisation, and labels."""
-    packed = np.load(DATA / f"fashion_mnist_{name}.npz")
+    packed = np.load(DATA / "images" / f"fashion_mnist_{name}.npz")
     images = packed["images"].reshape(len(packed["labels"]), -1)
     return (images / np.float32(255) - 0.286) / 0.353, packed["labels"]
 
