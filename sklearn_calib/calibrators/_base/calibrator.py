@@ -40,10 +40,10 @@ from sklearn_calib._validation.types import Array, Floats
 from sklearn_calib.calibrators._base.device_predictions import (
     LOGITS_HINT,
     ArrayClassifierMixin,
+    explain_graph_errors,
     labels_of,
     overflow_error,
     returns_array_of_input,
-    tells_of_operations,
 )
 from sklearn_calib.calibrators._base.input_data import (
     read_fit_data,
@@ -312,7 +312,7 @@ class Calibrator(
 
     def _in_graph(self, X: Tensor) -> Tensor:
         """Return calibrated probabilities of the columns that `predict_proba` takes."""
-        with tells_of_operations():
+        with explain_graph_errors():
             return self._proba(self._all_columns(X))
 
     def _all_columns(self, X: Tensor) -> Tensor:

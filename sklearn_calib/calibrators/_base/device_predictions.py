@@ -72,19 +72,21 @@ def labels_of(classes: Array, proba: Any) -> Any:
 
 
 @contextmanager
-def tells_of_operations() -> Iterator[None]:
+def explain_graph_errors() -> Iterator[None]:
     """Explain the error of a map that is not known in a graph."""
     try:
         yield
     except (AttributeError, TypeError) as error:
-        frames = [*walk_tb(error.__traceback__)]
-        maps = [pair for pair in frames if pair[0].f_code.co_name == "_calibrate"]
+        maps = [
+            (type(frame.f_locals["self"]), frame.f_code.co_filename, line)
+            for frame, line in walk_tb(error.__traceback__)
+            if frame.f_code.co_name == "_calibrate" and "self" in frame.f_locals
+        ]
         if not maps:
             raise
-        frame, line = maps[-1]
-        kind = type(frame.f_locals["self"])
+        kind, path, line = maps[-1]
         if kind._has_expression:
-            code = getline(frame.f_code.co_filename, line).strip()
+            code = getline(path, line).strip()
             raise TypeError(
                 f"{kind.__name__}._calibrate must use operators and the functions of "
                 "sklearn_calib.calibrators.operations for torch, ONNX and arrays on "
