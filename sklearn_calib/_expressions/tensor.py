@@ -177,14 +177,16 @@ def node(
     Arrays of floats and Python numbers become constants of this dtype; other arrays
     keep theirs. The result has as many columns as the widest input by default.
     """
+    if op_type == "Where":
+        inputs = inputs[0], *_promoted(inputs[1:])
+    elif op_type != "Gather":
+        inputs = (*_promoted(inputs),)
     tensors = [each for each in inputs if isinstance(each, Tensor)]
-    floats = [each for each in tensors if each.dtype.kind == "f"]
-    like = max(floats or tensors[-1:], key=lambda each: each.dtype.itemsize)
+    like = next((each for each in tensors if each.dtype.kind == "f"), tensors[-1])
 
     def value_of(value: Any) -> Any:
         if isinstance(value, Tensor):
-            is_float = value.dtype.kind == "f"
-            return (value.astype(like.dtype) if is_float else value).value
+            return value.value
         if isinstance(value, np.ndarray) and value.dtype.kind != "f":
             return like.graph.constant(value)
         return like.graph.constant(np.asarray(value, dtype=like.dtype))
@@ -193,6 +195,20 @@ def node(
         n_columns = _most([_width(each) for each in inputs])
     output = like.graph.add(op_type, [value_of(value) for value in inputs], **options)
     return Tensor(like.graph, output, like.dtype if dtype is None else dtype, n_columns)
+
+
+def _promoted(values: Sequence[Any]) -> list[Any]:
+    """Return arrays in one dtype, as numpy computes with several floats, or a float."""
+    tensors = [each for each in values if isinstance(each, Tensor)]
+    floats = [each.dtype for each in tensors if each.dtype.kind == "f"]
+    if len(values) == 1 or not (floats or any(map(_is_float, values))):
+        return [*values]
+    dtype = max(floats, key=lambda each: each.itemsize, default=np.dtype(np.float64))
+    return [each.astype(dtype) if isinstance(each, Tensor) else each for each in values]
+
+
+def _is_float(value: Any) -> bool:
+    return not isinstance(value, Tensor) and np.asarray(value).dtype.kind == "f"
 
 
 def _width(value: Any) -> int | None:
@@ -211,9 +227,11 @@ def _most(widths: Sequence[int | None]) -> int | None:
 
 def where(condition: Any, value: Any, other: Any) -> Any:
     """Return `value` where the condition is true, and `other` elsewhere."""
-    if _is_in_graph(condition, value, other):
-        return node("Where", condition, value, other)
-    return np.where(condition, value, other)
+    if not _is_in_graph(condition, value, other):
+        return np.where(condition, value, other)
+    if not _is_in_graph(value, other):
+        value = 0.0 * condition + value
+    return node("Where", condition, value, other)
 
 
 def maximum(value: Any, other: Any) -> Any:

@@ -38,7 +38,7 @@ class PriorMatching(Calibrator):
             self.shift_ = self.shift_ + self.rate_ * np.log(goal / mean)
 
     def _calibrate(self, logits):
-        return op.softmax(logits + self.shift_.astype(logits.dtype))
+        return op.softmax(logits + self.shift_)
 
 
 class WithNumpy(PriorMatching):
