@@ -150,7 +150,7 @@ class OwnScaling(TemperatureScaling):
     """A calibrator of a user, whose map needs numpy arrays."""
 
     def _calibrate(self, logits):
-        return softmax(logits / self.temperature_)
+        return softmax(logits / self.temperature_, axis=1)
 
 
 class OtherScaling(TemperatureScaling):
