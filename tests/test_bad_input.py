@@ -188,8 +188,8 @@ PARAMETERS = {
     ),
     "calibrator objective": (_calibrate(objective="mse"), ValueError, "objective"),
     "calibrator of no kind": (
-        lambda: CalibratedClassifier(LogisticRegression(), "temperature").fit(X, Y),
-        (TypeError, ValueError), "calibrator",
+        lambda: CalibratedClassifier(LogisticRegression(), "temprature").fit(X, Y),
+        ValueError, "calibrator .* Did you mean 'temperature'",
     ),
     "classifier of no kind": (
         lambda: CalibratedClassifier([], TemperatureScaling()).fit(X, Y), ValueError,

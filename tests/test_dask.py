@@ -298,7 +298,7 @@ def test_classifiers_predict_lazily():
 
 def test_what_is_not_lazy_raises():
     y_true, X, _ = problem()
-    forest = CalibratedClassifier(LogisticRegression(), cv=2).fit(X, y_true)
+    forest = CalibratedClassifier(LogisticRegression(), None, cv=2).fit(X, y_true)
     net = NeuralClassifier(max_epochs=1).fit(X, y_true)
     selective = SelectiveClassifier(forest, coverage=0.8).fit(X, y_true)
     calibrator = TemperatureScaling().fit(X, y_true)

@@ -47,7 +47,7 @@ def test_every_public_estimator_links_to_its_page():
         TemperatureScaling(),
         NeuralClassifier(),
         PerLabelCalibrator(TemperatureScaling()),
-        CalibratedClassifier(NeuralClassifier()),
+        CalibratedClassifier(NeuralClassifier(), None),
     ],
 )
 def test_the_html_representation_has_the_link(estimator):

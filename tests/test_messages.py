@@ -110,7 +110,7 @@ OTHERS = {
         [0, 1, 1], [0.5, 0.2, 0.7], pos_label=LABELS
     ),
     "names of columns": lambda: CalibratedClassifier(
-        LogisticRegression(), groups=[WORDS * 500]
+        LogisticRegression(), None, groups=[WORDS * 500]
     ).fit(X, Y),
     "priors": lambda: adjust_priors(FEW, DICT, DICT),
     "weights of classes": lambda: NeuralClassifier(class_weight={0: LABELS}).fit(X, Y),

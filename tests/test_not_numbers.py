@@ -407,7 +407,7 @@ def test_estimators_name_what_is_not_numbers(name):
 @pytest.mark.parametrize(
     "model",
     [
-        CalibratedClassifier(LogisticRegression(), cv=2),
+        CalibratedClassifier(LogisticRegression(), None, cv=2),
         SelectiveClassifier(LogisticRegression(), coverage=1, abstain_label=9, cv=2),
     ],
 )

@@ -91,7 +91,7 @@ with sklearn.config_context(enable_metadata_routing=True):
 for name in calibrators.get_calibrator_names():
     fitted = calibrators.get_calibrator(name)().fit(PROBA, CODES)
     persistence.from_dict(persistence.to_dict(fitted)).predict_proba(PROBA)
-CalibratedClassifier(LogisticRegression()).fit(X, CODES).predict_proba(X)
+CalibratedClassifier(LogisticRegression(), None).fit(X, CODES).predict_proba(X)
 selective = SelectiveClassifier(LogisticRegression(), coverage=0.8, abstain_label=-1)
 selective.fit(X, CODES).predict(X)
 shift = deployment.PriorShiftClassifier(CLASSIFIER).fit(X, CODES)

@@ -59,7 +59,7 @@ def render():
         MulticalibrationBoosting(),
         PerGroupCalibrator(),
         NeuralClassifier(),
-        CalibratedClassifier(NeuralClassifier()),
+        CalibratedClassifier(NeuralClassifier(), None),
         PriorShiftClassifier(NeuralClassifier()),
         CalibrationAccumulator(labels=["a", "b"]),
         CalibrationMonitor(labels=["a", "b"]),

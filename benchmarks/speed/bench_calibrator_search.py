@@ -44,7 +44,7 @@ def search(estimator, calibrators, X, y, *, with_memory):
     """Return the seconds of a search, and the number of cached classifiers."""
     with tempfile.TemporaryDirectory() as folder:
         model = CalibratedClassifier(
-            clone(estimator), memory=folder if with_memory else None
+            clone(estimator), None, memory=folder if with_memory else None
         )
         grid = GridSearchCV(
             model,

@@ -271,7 +271,7 @@ def test_auto_of_a_calibrated_classifier():
 
 def test_auto_in_a_search():
     search = GridSearchCV(
-        CalibratedClassifier(GaussianNB(), cv=2, ensemble=False),
+        CalibratedClassifier(GaussianNB(), None, cv=2, ensemble=False),
         {"calibrator": [None, "auto"]},
         scoring="neg_log_loss",
         cv=2,

@@ -30,7 +30,12 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_calib import CalibratedClassifier, TemperatureScaling
-from sklearn_calib.calibrators import MetaCal, get_calibrator, get_calibrator_names
+from sklearn_calib.calibrators import (
+    AutoCalibrator,
+    MetaCal,
+    get_calibrator,
+    get_calibrator_names,
+)
 
 # The checks whose outcome hangs on the calibrator; the others ask about parameters and
 # about what the classifier inside takes. All of them would take 3 s a calibrator.
@@ -71,7 +76,7 @@ def make_data(n_samples=600, n_classes=3, **params):
 @parametrize_with_checks(
     [
         CalibratedClassifier(LogisticRegression(), TemperatureScaling(), cv=2),
-        CalibratedClassifier(LogisticRegression()),
+        CalibratedClassifier(LogisticRegression(), None),
     ]
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -133,7 +138,7 @@ def test_equals_scikit_learn(n_classes, ensemble):
 def test_repairs_overconfidence(estimator, n_classes):
     X, y = make_data(2000, n_classes=n_classes)
     X, X_test, y, y_test = train_test_split(X, y, random_state=0)
-    before = CalibratedClassifier(estimator).fit(X, y).predict_proba(X_test)
+    before = CalibratedClassifier(estimator, None).fit(X, y).predict_proba(X_test)
     for ensemble in (False, True):
         model = CalibratedClassifier(
             estimator, TemperatureScaling(), ensemble=ensemble, cv=2
@@ -146,11 +151,11 @@ def test_repairs_overconfidence(estimator, n_classes):
 def test_without_calibrator_probabilities_are_unchanged():
     X, y = make_data()
     for estimator in (GaussianNB(), LogisticRegression()):
-        plain = CalibratedClassifier(estimator).fit(X, y)
+        plain = CalibratedClassifier(estimator, None).fit(X, y)
         expected = clone(estimator).fit(X, y).predict_proba(X)
         np.testing.assert_array_equal(plain.predict_proba(X), expected)
         assert plain.calibrated_classifiers_[0].calibrator is None
-    ensemble = CalibratedClassifier(GaussianNB(), cv=3, ensemble=True).fit(X, y)
+    ensemble = CalibratedClassifier(GaussianNB(), None, cv=3, ensemble=True).fit(X, y)
     expected = [
         GaussianNB().fit(X[train], y[train]).predict_proba(X)
         for train, _ in StratifiedKFold(3).split(X, y)
@@ -170,7 +175,8 @@ def test_frozen_classifier_is_calibrated_on_all_data():
     folds = CalibratedClassifier(frozen, TemperatureScaling(), ensemble=True).fit(X, y)
     assert len(folds.calibrated_classifiers_) == 5
     np.testing.assert_array_equal(
-        CalibratedClassifier(frozen).fit(X, y).predict_proba(X), frozen.predict_proba(X)
+        CalibratedClassifier(frozen, None).fit(X, y).predict_proba(X),
+        frozen.predict_proba(X),
     )
 
 
@@ -192,7 +198,7 @@ def test_any_classifier_calibrates():
     model = CalibratedClassifier(GaussianNB(), LogisticRegression(max_iter=1000))
     model.fit(X, names, sample_weight=np.arange(len(y)) % 3)
     assert set(model.predict(X)) == {"ant", "bee", "cat"}
-    plain = CalibratedClassifier(GaussianNB()).fit(X, names)
+    plain = CalibratedClassifier(GaussianNB(), None).fit(X, names)
     assert log_loss(names, model.predict_proba(X)) < log_loss(
         names, plain.predict_proba(X)
     )
@@ -306,7 +312,7 @@ def test_memory_serves_all_candidates(tmp_path, ensemble, n_fits, n_fits_of_none
 
 def test_memory_serves_parallel_candidates(tmp_path):
     X, y = make_data()
-    classifier = CalibratedClassifier(GaussianNB(), cv=2, memory=tmp_path)
+    classifier = CalibratedClassifier(GaussianNB(), None, cv=2, memory=tmp_path)
     grid = {"calibrator": [None, TemperatureScaling(), MetaCal(miscoverage=0.2)]}
     search = GridSearchCV(classifier, grid, cv=2, scoring="neg_log_loss", n_jobs=2)
     search.fit(X, y)
@@ -342,11 +348,35 @@ def test_memory_tells_data_and_classifiers_apart(tmp_path, labels):
         )
 
 
+def test_it_calibrates_by_default():
+    X, y = make_data()
+    model, auto = CalibratedClassifier(GaussianNB()), AutoCalibrator()
+    expected = CalibratedClassifier(GaussianNB(), auto).fit(X, y).predict_proba(X)
+    np.testing.assert_array_equal(model.fit(X, y).predict_proba(X), expected)
+    plain = clone(model).set_params(calibrator=None).fit(X, y).predict_proba(X)
+    assert log_loss(y, expected) < log_loss(y, plain)
+
+
+def test_calibrators_have_names():
+    X, y = make_data()
+    search = GridSearchCV(
+        CalibratedClassifier(GaussianNB(), cv=2), {"calibrator": ["beta", "vector"]}
+    )
+    found = search.fit(X, y).best_estimator_.calibrated_classifiers_[0].calibrator
+    named = get_calibrator(search.best_params_["calibrator"])
+    assert type(found) is named
+    expected = clone(search.best_estimator_).set_params(calibrator=named())
+    np.testing.assert_array_equal(
+        search.predict_proba(X), expected.fit(X, y).predict_proba(X)
+    )
+
+
 @pytest.mark.parametrize(
     ("params", "error", "message"),
     [
         ({"calibrator": TemperatureScaling}, TypeError, "Pass an object such as"),
-        ({"calibrator": "temperature"}, TypeError, "got 'temperature'"),
+        ({"calibrator": 3}, TypeError, "the name of a calibrator .* got 3"),
+        ({"calibrator": "temprature"}, ValueError, "Did you mean 'temperature'"),
         ({"calibrator": StandardScaler()}, TypeError, "fit and predict_proba"),
         ({"cv": "five"}, ValueError, "'cv' parameter"),
         ({"ensemble": "yes"}, ValueError, "'ensemble' parameter.*Got 'yes'"),
@@ -357,7 +387,7 @@ def test_memory_tells_data_and_classifiers_apart(tmp_path, labels):
 def test_bad_parameters(params, error, message):
     X, y = make_data()
     with pytest.raises(error, match=message):
-        CalibratedClassifier(GaussianNB()).set_params(**params).fit(X, y)
+        CalibratedClassifier(GaussianNB(), None).set_params(**params).fit(X, y)
 
 
 def test_bad_data():

@@ -296,7 +296,7 @@ def test_refcal_takes_arrays_only_and_no_net_a_loader():
 @pytest.mark.parametrize("net", [clone(NET), FrozenEstimator(clone(NET).fit(X, codes))])
 def test_wrappers_take_arrays_only(net):
     with pytest.raises(TypeError, match="X must be an array, got a Dataset: TensorD"):
-        CalibratedClassifier(net).fit(tensors(X, codes), codes)
+        CalibratedClassifier(net, None).fit(tensors(X, codes), codes)
 
 
 def test_classes_that_are_absent_from_y():

@@ -51,7 +51,7 @@ INSIDE = {
             CalibratedClassifier(GaussianNB(), TemperatureScaling()),
             r"TunedThresholdClassifierCV\(CalibratedClassifier\(",
         ),
-        (CalibratedClassifier(GaussianNB()), "Put it outside"),
+        (CalibratedClassifier(GaussianNB(), None), "Put it outside"),
         (SelectiveClassifier(GaussianNB(), coverage=0.8), "Pass the classifier inside"),
         (SelectiveClassifier(GaussianNB(), max_risk=0.2), "Pass the classifier inside"),
     ],
@@ -88,7 +88,7 @@ def test_tuned_threshold_outside_is_as_good():
 
 def test_threshold_around_a_pipeline_of_a_wrapper():
     pipeline = make_pipeline(
-        StandardScaler(), CalibratedClassifier(LogisticRegression(), cv=2)
+        StandardScaler(), CalibratedClassifier(LogisticRegression(), None, cv=2)
     )
     model = FixedThresholdClassifier(pipeline, threshold=0.1, pos_label="sick")
     counts = (model.fit(X, Y).predict(X_TEST) == "sick").sum()

@@ -30,7 +30,7 @@ LABELS = np.array(list("AB"))[np.arange(30) % 2]
 ESTIMATORS = [
     CalibratedClassifier(LogisticRegression(), TemperatureScaling(), cv=2),
     CalibratedClassifier(LogisticRegression(), TemperatureScaling(), ensemble=False),
-    CalibratedClassifier(LogisticRegression()),
+    CalibratedClassifier(LogisticRegression(), None),
     SelectiveClassifier(LogisticRegression(), coverage=0.8, abstain_label="none", cv=2),
     SelectiveClassifier(LogisticRegression(), max_risk=0.3, abstain_label="none", cv=2),
     NeuralClassifier(max_epochs=1, random_state=0),
@@ -69,7 +69,7 @@ def failures(estimator):
     if isinstance(estimator, SelectiveClassifier):
         yield "abstention", {"abstain_label": "A"}, data, ValueError
     if isinstance(estimator, CalibratedClassifier):
-        yield "calibrator", {"calibrator": "none"}, data, TypeError
+        yield "calibrator", {"calibrator": "none"}, data, ValueError
 
 
 class Raises(LogisticRegression):

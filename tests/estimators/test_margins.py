@@ -157,7 +157,7 @@ def test_other_calibrators_say_which_accept_margins(name):
 
 def test_margins_in_the_cache_are_refused_too(tmp_path):
     X, y = make_data()
-    model = CalibratedClassifier(LinearSVC(random_state=0), memory=tmp_path)
+    model = CalibratedClassifier(LinearSVC(random_state=0), None, memory=tmp_path)
     model.set_params(calibrator=PlattScaling()).fit(X, y)
     with pytest.raises(ValueError, match=r"got LinearSVC.*are not logits"):
         model.set_params(calibrator=MatrixScaling()).fit(X, y)

@@ -24,7 +24,7 @@ class Reads(GaussianNB):
 @pytest.mark.parametrize(
     "model",
     [
-        CalibratedClassifier(GaussianNB(), cv=2),
+        CalibratedClassifier(GaussianNB(), None, cv=2),
         RefCalClassifier(refine__max_epochs=1, head__max_epochs=1),
     ],
     ids=lambda model: type(model).__name__,
@@ -43,6 +43,8 @@ def test_a_memory_that_cannot_be_written(model, tmp_path):
 
 
 def test_errors_of_the_classifier_are_its_own(tmp_path):
-    model = CalibratedClassifier(Reads(tmp_path / "missing"), memory=tmp_path / "kept")
+    model = CalibratedClassifier(
+        Reads(tmp_path / "missing"), None, memory=tmp_path / "kept"
+    )
     with pytest.raises(FileNotFoundError):
         model.fit(X, Y)

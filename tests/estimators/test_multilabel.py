@@ -119,7 +119,7 @@ def test_labels_that_a_fold_does_not_have():
     y[:, 0] = np.arange(600) < 200
     y[:, 2] = 1
     model = CalibratedClassifier(
-        RandomForestClassifier(5, random_state=0), cv=KFold(3), ensemble=True
+        RandomForestClassifier(5, random_state=0), None, cv=KFold(3), ensemble=True
     )
     proba = model.fit(X, y).predict_proba(X)
     assert (proba[:, 2] == 1).all()

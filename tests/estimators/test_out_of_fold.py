@@ -206,7 +206,9 @@ def test_memory_trains_once_for_all_calibrators(tmp_path, ensemble, as_path):
     calibrators = [TemperatureScaling(objective="ece", n_bins=n) for n in (2, 5)]
     calibrators.append(TemperatureScaling())
     memory = tmp_path if as_path else str(tmp_path)
-    model = CalibratedClassifier(Recorder(), cv=2, ensemble=ensemble, memory=memory)
+    model = CalibratedClassifier(
+        Recorder(), None, cv=2, ensemble=ensemble, memory=memory
+    )
     search = GridSearchCV(
         model,
         {"calibrator": calibrators},

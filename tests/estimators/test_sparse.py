@@ -114,10 +114,10 @@ TASTE = np.array(["up", "up", "down", "down"] * 10)
     "wrap",
     [
         lambda pipe: pipe,
-        lambda pipe: CalibratedClassifier(pipe, cv=2),
+        lambda pipe: CalibratedClassifier(pipe, None, cv=2),
         lambda pipe: SelectiveClassifier(pipe, coverage=0.5, abstain_label="?", cv=2),
         lambda pipe: GridSearchCV(pipe, {"neuralclassifier__lr": [0.1]}, cv=2),
-        lambda pipe: make_pipeline(pipe[0], CalibratedClassifier(pipe[1], cv=2)),
+        lambda pipe: make_pipeline(pipe[0], CalibratedClassifier(pipe[1], None, cv=2)),
     ],
 )
 def test_texts_in_a_pipeline(wrap):

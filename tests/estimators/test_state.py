@@ -110,7 +110,7 @@ def test_a_net_that_was_not_fitted(way):
             optimizer__momentum=0.9,
             dtype="float64",
         ),
-        CalibratedClassifier(NET, cv=2),
+        CalibratedClassifier(NET, None, cv=2),
         RefCalClassifier(refine__max_epochs=1, head__max_epochs=1, random_state=0),
     ],
     ids=["early stopping", "callbacks", "own module", "calibrated", "refcal"],

@@ -53,7 +53,7 @@ def threads():
     [
         CALIBRATED,
         clone(CALIBRATED).set_params(ensemble=False),
-        CalibratedClassifier(LogisticRegression(), ensemble=True),
+        CalibratedClassifier(LogisticRegression(), None, ensemble=True),
         CalibratedClassifier(
             FrozenEstimator(GaussianNB().fit(X, Y)), TemperatureScaling(), ensemble=True
         ),
@@ -204,7 +204,7 @@ def test_held_out_part_of_multilabel_data():
             return super().fit(X, y)
 
     model = CalibratedClassifier(
-        Records(GaussianNB()), ensemble=True, cv=3, held_out_as="eval_set"
+        Records(GaussianNB()), None, ensemble=True, cv=3, held_out_as="eval_set"
     )
     model.fit(X, labels)
     np.testing.assert_array_equal(np.concatenate(recorded), labels)

@@ -103,7 +103,7 @@ def test_a_row_without_the_calibrator():
         np.testing.assert_array_equal(model.predict_proba(X), before)
         assert isinstance(model.calibrator, TemperatureScaling)
     with pytest.raises(NotFittedError):
-        CalibratedClassifier(GaussianNB()).uncalibrated()
+        CalibratedClassifier(GaussianNB(), None).uncalibrated()
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def test_other_classifiers(data, largest_difference):
     calibrated = CalibratedClassifier(forest, TemperatureScaling(), cv=2).fit(single, y)
     assert largest_difference(calibrated, single) < 1e-5
     grid = {"calibrator": [IsotonicCalibration(), PlattScaling()]}
-    search = GridSearchCV(CalibratedClassifier(GaussianNB(), cv=2), grid, cv=2)
+    search = GridSearchCV(CalibratedClassifier(GaussianNB(), None, cv=2), grid, cv=2)
     assert largest_difference(search.fit(X, y), X) < 1e-9
     parts = [("a", CalibratedClassifier(GaussianNB(), PlattScaling(), cv=2))]
     parts += [("b", LogisticRegression())]
@@ -200,7 +200,9 @@ def test_multilabel(data, run_onnx):
         label, proba = run_onnx(model, X, atol=1e-9)
         np.testing.assert_allclose(proba, model.predict_proba(X), atol=1e-9)
         np.testing.assert_array_equal(label, model.predict(X))
-    forest = CalibratedClassifier(RandomForestClassifier(2), cv=2).fit(X, indicator)
+    forest = CalibratedClassifier(RandomForestClassifier(2), None, cv=2).fit(
+        X, indicator
+    )
     with pytest.raises(ValueError, match=r"one array of probabilities .* got a list"):
         to_onnx(forest, X)
 
@@ -229,7 +231,7 @@ def test_target_opset(data):
     ("model", "error", "message"),
     [
         (TemperatureScaling(), NotFittedError, "not fitted yet"),
-        (CalibratedClassifier(GaussianNB()), NotFittedError, "not fitted yet"),
+        (CalibratedClassifier(GaussianNB(), None), NotFittedError, "not fitted yet"),
         (NeuralClassifier(), NotFittedError, "not fitted yet"),
         (TemperatureScaling, TypeError, "model must be a fitted classifier"),
         (LinearRegression(), TypeError, "with predict_proba, got LinearRegression"),

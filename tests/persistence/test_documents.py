@@ -130,7 +130,7 @@ def test_what_cannot_be_saved(model, error, message):
 
 
 def test_a_part_that_cannot_be_saved_is_named(table):
-    model = CalibratedClassifier(LogisticRegression(), cv=2).fit(*table)
+    model = CalibratedClassifier(LogisticRegression(), None, cv=2).fit(*table)
     with pytest.raises(TypeError, match=r"object\.params\.estimator must be"):
         to_dict(model)
     X = [[0.4, 0.6], [0.7, 0.3], [0.8, 0.6], [0.4, 0.6]] * 20

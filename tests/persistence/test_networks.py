@@ -338,13 +338,15 @@ def test_a_calibrated_network_that_was_fitted_before(net, table, tmp_path):
 def test_a_calibrated_module_of_the_user(table, tmp_path):
     X, y = table
     net = NeuralClassifier(TwoLayers, module__n_units=5, max_epochs=1, random_state=0)
-    model = CalibratedClassifier(net, cv=StratifiedKFold(2), ensemble=True).fit(X, y)
+    model = CalibratedClassifier(net, None, cv=StratifiedKFold(2), ensemble=True).fit(
+        X, y
+    )
     again = through_file(model, tmp_path, module=TwoLayers)
     assert_equal(again, model, X)
     assert again.cv is None
 
 
 def test_other_classifiers_are_for_skops(table, tmp_path):
-    model = CalibratedClassifier(LogisticRegression(), cv=2).fit(*table)
+    model = CalibratedClassifier(LogisticRegression(), None, cv=2).fit(*table)
     with pytest.raises(TypeError, match=r"estimator must be .* skops or joblib"):
         save(model, tmp_path / "model")

@@ -107,7 +107,7 @@ def test_a_part_that_cannot_be_saved_is_named(table):
     model = shift(LogisticRegression()).fit(*table)
     with pytest.raises(TypeError, match=r"object\.params\.estimator must be .* skops"):
         to_dict(model)
-    calibrated = CalibratedClassifier(LogisticRegression(), cv=2)
+    calibrated = CalibratedClassifier(LogisticRegression(), None, cv=2)
     with pytest.raises(TypeError, match=r"estimator\.params\.estimator must be"):
         to_dict(shift(calibrated).fit(*table))
 

@@ -36,7 +36,12 @@ from sklearn_calib._validation.declarations import HasMethods, StrOptions
 from sklearn_calib._validation.groups import group_frame, select_columns
 from sklearn_calib._validation.probabilities import check_sample_weight
 from sklearn_calib._validation.types import Array, Floats
-from sklearn_calib.calibrators import Calibrator, GroupCalibrator, VennAbers
+from sklearn_calib.calibrators import (
+    Calibrator,
+    GroupCalibrator,
+    VennAbers,
+    get_calibrator_names,
+)
 from sklearn_calib.estimators._calibrated.fold_calibrators import (
     CalibratedPair,
     MarginCalibrator,
@@ -75,10 +80,9 @@ class CalibratedClassifier(
     """Calibrate the probabilities of any classifier with a post-hoc calibrator.
 
     For each fold of a cross-validation, the classifier is trained on the training part,
-    and the calibrator is fitted to its predictions for the :term:`held-out data`. In
-    scikit-learn's `CalibratedClassifierCV`, the calibrator is named by a string. Here
-    it is an object, so a search can compare calibrators and tune their parameters,
-    `calibrator__...`.
+    and the calibrator is fitted to its predictions for the :term:`held-out data`. The
+    calibrator is an object or a name, so a search can compare calibrators and tune
+    their parameters, `calibrator__...`.
 
     Parameters
     ----------
@@ -88,14 +92,16 @@ class CalibratedClassifier(
         used for calibration, and must not contain its training data. A decision
         threshold is set outside, see Notes.
 
-    calibrator : Calibrator, GroupCalibrator, PerLabelCalibrator, classifier or "auto",\
-            default=None
+    calibrator : Calibrator, GroupCalibrator, PerLabelCalibrator, classifier, str or \
+            None, default="auto"
         The :term:`post-hoc calibration <Post-hoc calibration>` method, cloned for each
-        fold. Its parameter `from_logits` is set automatically. "auto" is an
-        :class:`AutoCalibrator`, or one for each label of a multilabel problem, and
-        needs probabilities or logits, not margins. Any other classifier is fitted with
-        the logits as features. None leaves the probabilities unchanged. Other
-        calibrators of multilabel problems must be a `PerLabelCalibrator`.
+        fold. Its parameter `from_logits` is set automatically. A name that
+        :func:`get_calibrator_names` returns is a calibrator with its default
+        parameters, one for each label of a multilabel problem: "auto" is an
+        :class:`AutoCalibrator`, which needs probabilities or logits, not margins. Any
+        other classifier is fitted with the logits as features. None leaves the
+        probabilities unchanged, for comparisons in a search. Other calibrators of
+        multilabel problems must be a `PerLabelCalibrator`.
 
     cv : int, cross-validation generator or iterable, default=5
         Splitting strategy; an int is the number of stratified folds.
@@ -226,7 +232,9 @@ class CalibratedClassifier(
     def __init__(
         self,
         estimator: BaseEstimator,
-        calibrator: Calibrator | GroupCalibrator | ClassifierMixin | str | None = None,
+        calibrator: (
+            Calibrator | GroupCalibrator | ClassifierMixin | str | None
+        ) = "auto",
         *,
         cv: SplitterLike = 5,
         ensemble: bool | str = "auto",
@@ -294,7 +302,7 @@ class CalibratedClassifier(
         Raises
         ------
         TypeError
-            If `calibrator` is neither None, "auto", nor an instance of a classifier or
+            If `calibrator` is neither None, a name, nor an instance of a classifier or
             calibrator.
 
         ValueError
@@ -587,10 +595,9 @@ class CalibratedClassifier(
     ) -> Self:
         new = super()._from_saved_params(params, key, passed)
         given = params.get("calibrator")
-        if given != "auto" and not isinstance(
-            given, Calibrator | GroupCalibrator | None
-        ):
-            refuse(f"{key}.calibrator", 'a calibrator, "auto" or null', given)
+        is_name = isinstance(given, str) and given in get_calibrator_names()
+        if not is_name and not isinstance(given, Calibrator | GroupCalibrator | None):
+            refuse(f"{key}.calibrator", "a calibrator, its name or null", given)
         return new
 
     def _get_state(self) -> dict[str, Any]:

@@ -17,19 +17,20 @@ from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.labels import encode_labels
 from sklearn_calib._validation.types import Floats
 from sklearn_calib.calibrators import (
-    AutoCalibrator,
     Calibrator,
     GroupCalibrator,
     PerLabelCalibrator,
+    get_calibrator,
 )
 from sklearn_calib.estimators._out_of_fold import take
 
 
 def make_calibrator(calibrator: Any, is_multilabel: bool) -> Any:
-    """Return the calibrator itself, or the one that "auto" stands for."""
-    if not (isinstance(calibrator, str) and calibrator == "auto"):
+    """Return the calibrator itself, or a new one of the given name."""
+    if not isinstance(calibrator, str):
         return calibrator
-    return PerLabelCalibrator(AutoCalibrator()) if is_multilabel else AutoCalibrator()
+    named = get_calibrator(calibrator)()
+    return PerLabelCalibrator(named) if is_multilabel else named
 
 
 def check_calibrator(calibrator: Any, is_multilabel: bool) -> None:
@@ -39,8 +40,8 @@ def check_calibrator(calibrator: Any, is_multilabel: bool) -> None:
         return
     if not has_methods or isinstance(calibrator, type):
         raise TypeError(
-            'calibrator must be None, "auto" or an instance with fit and '
-            f"predict_proba, got {shown(calibrator)}. Pass an object such as "
+            "calibrator must be None, the name of a calibrator or an instance with fit "
+            f"and predict_proba, got {shown(calibrator)}. Pass an object such as "
             "TemperatureScaling()."
         )
     if has_threshold(calibrator) or abstains(calibrator):
