@@ -162,6 +162,8 @@ class Calibrator(
 
     # Blocks of arrays have at least this number of rows.
     _least_rows = 1
+    # Whether `_fit` reads most logits only once, by `data.columns`.
+    _reads_columns = False
 
     classes_: Array
     n_features_in_: int

@@ -65,9 +65,11 @@ def set_start(calibrator: Any, data: Iterable[Block]) -> Survey:
 
 def logits_of(calibrator: Any, data: Blocks) -> Blocks:
     """Return the logits of validated input."""
-    if calibrator.from_logits:
-        return data.kept()
-    return data.transform(calibrator._as_logits, is_elementwise=True).kept()
+    if calibrator._reads_columns:
+        data = data.kept()
+    if not calibrator.from_logits:
+        data = data.transform(calibrator._as_logits, is_elementwise=True)
+    return data if calibrator._reads_columns else data.kept()
 
 
 def _check_arrays(

@@ -81,6 +81,7 @@ class _OneVsRestCalibrator(Calibrator):
     """
 
     _least_rows = MIN_ROWS
+    _reads_columns = True
     _maps_probabilities = False
     _returns_log_odds = False
     _returns_zero = False
