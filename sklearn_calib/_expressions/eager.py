@@ -56,9 +56,9 @@ class _Arrays:
         self.device = device(like)
 
     def constant(self, values: Any) -> Any:
-        # torch warns of arrays that are not writeable.
-        writeable = np.require(values, requirements="W")
-        return self.xp.asarray(writeable, device=self.device)
+        # A copy in the same order: torch warns of arrays that are not writeable, and
+        # refuses negative strides.
+        return self.xp.asarray(np.array(values), device=self.device)
 
     def add(self, op_type: str, inputs: Sequence[Any], **options: Any) -> Any:
         if op_type in SYMBOLS:

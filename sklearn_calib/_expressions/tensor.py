@@ -88,7 +88,12 @@ class Tensor:
     def __pow__(self, other: Any) -> Tensor:
         return node("Pow", self, other)
 
+    def __rpow__(self, other: Any) -> Tensor:
+        return node("Pow", other, self)
+
     def __matmul__(self, other: Array) -> Tensor:
+        if np.ndim(other) != 2:
+            raise TypeError("a matrix product needs arrays of two dimensions")
         return node("MatMul", self, other, n_columns=other.shape[1])
 
     def __neg__(self) -> Tensor:
@@ -112,11 +117,16 @@ class Tensor:
     def __eq__(self, other: Any) -> Tensor:  # type: ignore[override]
         return node("Equal", self, other, dtype=bool)
 
-    def __and__(self, other: Tensor) -> Tensor:
+    def __ne__(self, other: Any) -> Tensor:  # type: ignore[override]
+        return ~(self == other)
+
+    def __and__(self, other: Any) -> Tensor:
         return node("And", self, other)
 
-    def __or__(self, other: Tensor) -> Tensor:
+    def __or__(self, other: Any) -> Tensor:
         return node("Or", self, other)
+
+    __rand__, __ror__ = __and__, __or__
 
     def __invert__(self) -> Tensor:
         return node("Not", self)
@@ -125,9 +135,11 @@ class Tensor:
         rows, columns = key
         if rows != slice(None):
             raise TypeError("rows cannot be selected in a graph")
-        if isinstance(columns, slice):
-            columns = range(*columns.indices(self.shape[1]))
-        indices = np.array(columns)
+        # Counted as numpy does, so that masks and negative indices work.
+        n = self.n_columns
+        indices = np.array(columns) if n is None else np.arange(n)[columns]
+        if indices.ndim != 1:
+            raise TypeError("columns are selected by x[:, indices], as in x[:, [0]]")
         return node("Gather", self, indices, n_columns=len(indices), axis=1)
 
     def astype(self, dtype: Any, *, copy: bool = True) -> Tensor:  # noqa: ARG002
@@ -141,7 +153,8 @@ class Tensor:
         return self._reduced("ReduceMax", axis, keepdims)
 
     def sum(self, *, axis: int, keepdims: bool) -> Tensor:
-        return self._reduced("ReduceSum", axis, keepdims)
+        counted = self.astype(np.int64) if self.dtype == bool else self
+        return counted._reduced("ReduceSum", axis, keepdims)
 
     def mean(self, *, axis: int, keepdims: bool) -> Tensor:
         return self._reduced("ReduceMean", axis, keepdims)
@@ -161,6 +174,11 @@ def _check_rows(axis: int, keepdims: bool) -> None:
         raise TypeError("a reduction needs axis=1 and keepdims=True")
 
 
+# Operators whose result is a float also for integers and masks.
+FLOATING = {"Div", "Exp", "Log", "ReduceMean"}
+# Operators of masks, as numpy computes with booleans.
+OF_MASKS = {"Add": "Or", "Max": "Or", "Min": "And", "Mul": "And"}
+
 # Both kinds of arrays that a map is applied to.
 Values = TypeVar("Values", Floats, Tensor)
 
@@ -172,15 +190,17 @@ def node(
     n_columns: int | None = None,
     **options: Any,
 ) -> Tensor:
-    """Return the result of an operator, in the dtype of the widest floating input.
+    """Return the result of an operator, in the dtype that numpy would compute in.
 
-    Arrays of floats and Python numbers become constants of this dtype; other arrays
-    keep theirs. The result has as many columns as the widest input by default.
+    This is the dtype of the widest floating input; Python numbers and arrays become
+    constants of it. The result has as many columns as the widest input by default.
     """
     if op_type == "Where":
         inputs = inputs[0], *_promoted(inputs[1:])
     elif op_type != "Gather":
-        inputs = (*_promoted(inputs),)
+        inputs = (*_promoted(inputs, is_float=op_type in FLOATING),)
+    if all(map(_is_mask, inputs)):
+        op_type = OF_MASKS.get(op_type, op_type)
     tensors = [each for each in inputs if isinstance(each, Tensor)]
     like = next((each for each in tensors if each.dtype.kind == "f"), tensors[-1])
 
@@ -197,18 +217,38 @@ def node(
     return Tensor(like.graph, output, like.dtype if dtype is None else dtype, n_columns)
 
 
-def _promoted(values: Sequence[Any]) -> list[Any]:
-    """Return arrays in one dtype, as numpy computes with several floats, or a float."""
-    tensors = [each for each in values if isinstance(each, Tensor)]
-    floats = [each.dtype for each in tensors if each.dtype.kind == "f"]
-    if len(values) == 1 or not (floats or any(map(_is_float, values))):
+def _promoted(values: Sequence[Any], *, is_float: bool = False) -> list[Any]:
+    """Return arrays in one dtype: the widest float, else integers, else booleans."""
+    dtypes = [_dtype(each) for each in values]
+    if len(values) == 1 and not is_float:
         return [*values]
-    dtype = max(floats, key=lambda each: each.itemsize, default=np.dtype(np.float64))
-    return [each.astype(dtype) if isinstance(each, Tensor) else each for each in values]
+    if is_float or any(each.kind == "f" for each in dtypes):
+        tensors = [each.dtype for each in values if isinstance(each, Tensor)]
+        floats = [each for each in tensors if each.kind == "f"]
+        dtype = max(floats, key=lambda each: each.itemsize, default=np.dtype(float))
+    elif all(each.kind == "b" for each in dtypes):
+        return [*values]
+    else:
+        dtype = np.dtype(np.int64)
+    return [_as_dtype(each, dtype) for each in values]
 
 
-def _is_float(value: Any) -> bool:
-    return not isinstance(value, Tensor) and np.asarray(value).dtype.kind == "f"
+def _as_dtype(value: Any, dtype: Any) -> Any:
+    if isinstance(value, Tensor):
+        return value.astype(dtype)
+    return np.asarray(value, dtype=dtype)
+
+
+def _dtype(value: Any) -> Any:
+    """Return the dtype of an array or number; raise TypeError for anything else."""
+    dtype = value.dtype if isinstance(value, Tensor) else np.asarray(value).dtype
+    if dtype.kind not in "biuf":
+        raise TypeError(f"{value!r} is not an array of numbers")
+    return dtype
+
+
+def _is_mask(value: Any) -> bool:
+    return _dtype(value).kind == "b"
 
 
 def _width(value: Any) -> int | None:

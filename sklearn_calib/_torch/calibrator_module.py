@@ -25,12 +25,16 @@ def gather(x: torch.Tensor, index: torch.Tensor, axis: int = 0) -> torch.Tensor:
     return x[index] if axis == 0 else x.index_select(axis, index)
 
 
-def maximum(x: torch.Tensor, other: Any) -> torch.Tensor:
+def maximum(x: Any, other: Any) -> torch.Tensor:
+    if not isinstance(x, torch.Tensor):
+        x, other = other, x
     is_tensor = isinstance(other, torch.Tensor)
     return torch.maximum(x, other) if is_tensor else x.clamp_min(other)
 
 
-def minimum(x: torch.Tensor, other: Any) -> torch.Tensor:
+def minimum(x: Any, other: Any) -> torch.Tensor:
+    if not isinstance(x, torch.Tensor):
+        x, other = other, x
     is_tensor = isinstance(other, torch.Tensor)
     return torch.minimum(x, other) if is_tensor else x.clamp_max(other)
 
@@ -161,7 +165,7 @@ class _Steps:
         if values.ndim == 0:
             return (values.item(),)
         name = f"constant_{len(list(self.module.buffers()))}"
-        self.module.register_buffer(name, torch.tensor(values))
+        self.module.register_buffer(name, torch.tensor(np.array(values)))
         return name
 
     def add(self, op_type: str, inputs: Sequence[Any], **options: Any) -> int:

@@ -96,8 +96,33 @@ CASES = {
         lambda x: (x > 0) * x + (x > 1) * 2.5 - top(x) / 2.0,
         lambda x: x.mean(axis=1, keepdims=True) - x.sum(axis=1, keepdims=True),
         lambda x: x.astype(np.float32).astype(np.float64, copy=False) * x,
+        lambda x: x @ np.arange(6).reshape(3, 2) + np.array([1, 2]),
+        lambda x: (x != 0.0) * 2.0**x,
+        lambda x: x + np.arange(3.0)[::-1],
+        lambda x: op.minimum(1, op.maximum(-1, x)),
+    ],
+    "columns": [
+        lambda x: x[:, [-1]] - x[:, -2:],
+        lambda x: x[:, np.array([True, False, True])],
+    ],
+    "masks": [
+        lambda x: ((x > 0) * 2 - 1) * x,
+        lambda x: (1 - (x > 0)) * x,
+        lambda x: ((x > 0) + (x > 1)) * x * ((x < 2) * (x < 1)),
+        lambda x: (x > 0).sum(axis=1, keepdims=True) * x,
+        lambda x: (x > 0).mean(axis=1, keepdims=True) * x,
+        lambda x: np.array([True, False, True]) & (x > 0),
+        lambda x: (np.array([True, False, True]) | (x > 0)) * 1.0,
+    ],
+    "indices": [
+        lambda x: top(x) / 2 + x,
+        lambda x: op.exp(top(x)) + op.log(1 + top(x)) + x,
+        lambda x: top(x).mean(axis=1, keepdims=True) + x,
+        lambda x: 2 ** top(x) * x,
     ],
 }
+# Cases of the arrays in a graph themselves.
+OF_ARRAYS = {"operators", "columns", "masks", "indices"}
 IN_GRAPHS_ONLY = {"node", "log_of_tiny"}
 IN_NUMPY_ONLY = {"with_uniform"}
 
@@ -112,7 +137,7 @@ def test_every_operation_is_tested():
         and value.__module__ == module.__name__
         and not name.startswith("_")
     }
-    assert functions - IN_GRAPHS_ONLY - IN_NUMPY_ONLY == {*CASES} - {"operators"}
+    assert functions - IN_GRAPHS_ONLY - IN_NUMPY_ONLY == {*CASES} - OF_ARRAYS
     assert {*op.__all__} <= functions
 
 
@@ -160,6 +185,10 @@ def test_torch_modules_agree(name):
         lambda x: x.max(axis=0, keepdims=True),
         lambda x: x.max(axis=1),
         lambda x: x.T,
+        lambda x: x * x.shape[0],
+        lambda x: x[:, 0],
+        lambda x: x @ np.ones(3),
+        lambda x: op.clip(x, None, 1.0),
         len,
     ],
 )

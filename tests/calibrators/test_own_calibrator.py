@@ -46,6 +46,14 @@ class WithNumpy(PriorMatching):
         return np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
 
 
+class WithMasks(PriorMatching):
+    def _calibrate(self, logits):
+        n_positive = (logits > 0).sum(axis=1, keepdims=True)
+        first = logits.argmax(axis=1, keepdims=True) / 2
+        shift = first + n_positive * (logits[:, [-1]] > 0) * 2 + np.array([0, 1, 0])
+        return op.softmax(op.minimum(9, logits + shift))
+
+
 class Undescribed(PriorMatching):
     def _fit(self, data):
         super()._fit(data)
@@ -105,6 +113,7 @@ def test_onnx(fitted):
     to_onnx(model, X, atol=1e-9)  # compares the probabilities
     whole = CalibratedClassifier(LogisticRegression(), clone(model), cv=2)
     to_onnx(whole.fit(LOGITS, Y), LOGITS, atol=1e-9)
+    to_onnx(WithMasks(from_logits=True).fit(LOGITS, Y), LOGITS, atol=1e-9)
     with pytest.raises(ValueError, match=r"WithNumpy._calibrate must use .*np.exp"):
         to_onnx(WithNumpy(from_logits=True).fit(LOGITS, Y), LOGITS)
 
