@@ -24,6 +24,7 @@ from sklearn_calib._state.json_values import (
     read_array,
     refuse,
 )
+from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.types import Array
 
 # Values that are computed to lie in [0, 1] may exceed it by rounding errors.
@@ -356,9 +357,16 @@ class Tensors(Spec):
 
 def as_spec(term: Any) -> Spec:
     """Return the spec of `float`, a number, or of a tuple of sizes, an array."""
+    if isinstance(term, Spec):
+        return term
+    if isinstance(term, tuple):
+        return Numbers(*term)
     if term is float:
         return Number()
-    return Numbers(*term) if isinstance(term, tuple) else term
+    raise TypeError(
+        "_fitted must contain float for a number, or a tuple of sizes for an array, "
+        f'such as ("n_classes",), got {shown(term)}. Use float for integers, too.'
+    )
 
 
 class StateMixin:

@@ -185,3 +185,10 @@ def test_classes_that_are_refused(classes):
     document = to_dict(PriorMatching().fit(PROBA, Y))
     with pytest.raises(TypeError, match="classes must contain subclasses of Calib"):
         from_dict(document, classes=classes)
+
+
+@pytest.mark.parametrize("term", ["float", int, np.ndarray, np.zeros(3)])
+def test_terms_that_are_no_type_of_an_attribute(term):
+    kind = type("Described", (PriorMatching,), {"_fitted": {"shift_": term}})
+    with pytest.raises(TypeError, match=r"_fitted must contain float .*, got"):
+        kind().fit(PROBA, Y)
