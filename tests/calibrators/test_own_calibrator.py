@@ -192,3 +192,23 @@ def test_terms_that_are_no_type_of_an_attribute(term):
     kind = type("Described", (PriorMatching,), {"_fitted": {"shift_": term}})
     with pytest.raises(TypeError, match=r"_fitted must contain float .*, got"):
         kind().fit(PROBA, Y)
+
+
+@pytest.mark.parametrize(
+    ("proba", "error", "found"),
+    [
+        (lambda x: x[:, [0]], ValueError, r"shape \(400, 1\)"),
+        (lambda x: x[:, 0], ValueError, r"shape \(400,\)"),
+        (lambda x: x.tolist(), TypeError, r"\[\["),
+        (lambda _: None, TypeError, "None"),
+    ],
+)
+def test_maps_that_return_no_probability_of_each_class(proba, error, found):
+    kind = type(
+        "Shaped",
+        (TemperatureScaling,),
+        {"_calibrate": lambda self, x: proba(op.softmax(x / self.temperature_))},
+    )
+    model = kind(from_logits=True).fit(LOGITS, Y)
+    with pytest.raises(error, match=r"Shaped._calibrate .*\(400, 3\), got " + found):
+        model.predict_proba(LOGITS)

@@ -28,7 +28,7 @@ from sklearn_calib._state.schema import (
     StateMixin,
     as_spec,
 )
-from sklearn_calib._validation.arrays import check_numbers, on_cpu, row_blocks
+from sklearn_calib._validation.arrays import check_numbers, on_cpu, row_blocks, shown
 from sklearn_calib._validation.dask_arrays import maps_blocks
 from sklearn_calib._validation.probabilities import (
     are_proba,
@@ -310,7 +310,21 @@ class Calibrator(
     def _proba(self, X: Values) -> Values:
         """Return calibrated probabilities of validated input, or in a graph."""
         proba = self._calibrate(self._as_logits(X))
+        if isinstance(X, np.ndarray):
+            self._check_map(proba, X.shape)
         return maximum(proba.astype(X.dtype, copy=False), np.finfo(X.dtype).tiny)
+
+    def _check_map(self, proba: Any, shape: tuple[int, ...]) -> None:
+        """Raise an error unless `_calibrate` has returned an array of this shape."""
+        is_array = isinstance(proba, np.ndarray)
+        if is_array and proba.shape == shape:
+            return
+        kind = ValueError if is_array else TypeError
+        found = f"shape {proba.shape}" if is_array else shown(proba)
+        raise kind(
+            f"{type(self).__name__}._calibrate must return an array of shape {shape}, "
+            f"got {found}. Return the probability of each class for each row."
+        )
 
     def _in_graph(self, X: Tensor) -> Tensor:
         """Return calibrated probabilities of the columns that `predict_proba` takes."""
