@@ -8,6 +8,7 @@ from torch.func import grad, hessian, jacrev, vmap
 
 from sklearn_calib.losses import (
     AURCLoss,
+    DualFocalLoss,
     KDEECELoss,
     PerLabelLoss,
     RegularizedAURCLoss,
@@ -66,6 +67,14 @@ def test_loss_is_one_graph(loss):
     for target, weight in zip(targets(loss), (WEIGHT, None), strict=False):
         compiled = value_and_grad(loss, target, weight, one_graph)
         torch.testing.assert_close(compiled, value_and_grad(loss, target, weight))
+
+
+def test_a_loss_can_be_made_inside_of_a_graph():
+    def call(logits):
+        return DualFocalLoss(gamma=2.0)(logits, LABELS)
+
+    logits = random_logits()
+    assert one_graph(call)(logits) == call(logits)
 
 
 def test_all_registered_losses_are_compiled():

@@ -1,8 +1,7 @@
 """Input validation, reduction and types of options, shared by all losses."""
 
 import math
-from collections.abc import Collection
-from functools import partial
+from collections.abc import Callable, Collection
 from numbers import Integral, Real
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
@@ -104,14 +103,23 @@ def check_nonnegative(
     )
 
 
+def checking(check: Callable[..., Any], **options: Any) -> Callable[[str, Any], Any]:
+    """Return a check with options; torch.compile does not trace `functools.partial`."""
+
+    def checked(name: str, value: Any) -> Any:
+        return check(name, value, **options)
+
+    return checked
+
+
 # Types of parameters. `loss_function` calls what stands beside a type in `Annotated`.
 NonNegative = Annotated[float, check_nonnegative]
-Exponent = Annotated[float, partial(check_nonnegative, most=LARGEST_POWER)]
-Proportion = Annotated[float, partial(check_nonnegative, most=1)]
-BelowOne = Annotated[float, partial(check_nonnegative, below=1)]
+Exponent = Annotated[float, checking(check_nonnegative, most=LARGEST_POWER)]
+Proportion = Annotated[float, checking(check_nonnegative, most=1)]
+BelowOne = Annotated[float, checking(check_nonnegative, below=1)]
 Margin = Annotated[
     float,
-    partial(
+    checking(
         check_nonnegative,
         hint="Use a small value, such as 0, to penalise all distances.",
     ),

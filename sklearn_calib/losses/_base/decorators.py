@@ -7,7 +7,8 @@ constructor. `averages_over_labels` makes a loss of class indices accept soft ta
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial, wraps
+from functools import reduce, wraps
+from operator import or_
 from types import NoneType, UnionType
 from typing import (
     Annotated,
@@ -32,6 +33,7 @@ from sklearn_calib.losses._base.checks import (
     Reduction,
     check_batch,
     check_choice,
+    checking,
     is_traced,
     reduce_loss,
 )
@@ -61,8 +63,8 @@ def loss_function(loss: _Loss) -> _Loss:
         run_checks(checks, params)
         return loss(*args, **params)
 
-    # Readers of the signature see plain types.
-    hints = get_type_hints(loss)
+    # Readers of the signature see plain types, such as `float | None`.
+    hints = {name: _joined(hint) for name, hint in get_type_hints(loss).items()}
     parameters = [
         each.replace(annotation=hints[name])
         for name, each in signature.parameters.items()
@@ -78,12 +80,17 @@ def find_check(hint: Any) -> Check | None:
     if get_origin(hint) in (Union, UnionType):
         others = [each for each in get_args(hint) if each is not NoneType]
         check = find_check(others[0]) if len(others) == 1 else None
-        return check and partial(_check_unless_none, check)
+        return check and checking(_check_unless_none, inner=check)
     if get_origin(hint) is Annotated:
         return hint.__metadata__[0]
     if get_origin(hint) is Literal:
-        return partial(check_choice, choices=get_args(hint))
-    return partial(check_choice, choices=(True, False)) if hint is bool else None
+        return checking(check_choice, choices=get_args(hint))
+    return checking(check_choice, choices=(True, False)) if hint is bool else None
+
+
+def _joined(hint: Any) -> Any:
+    """Return a type with the alternatives of `typing.Union` joined by `|`."""
+    return reduce(or_, get_args(hint)) if get_origin(hint) is Union else hint
 
 
 def run_checks(checks: Mapping[str, Check], params: dict[str, Any]) -> None:
@@ -93,9 +100,9 @@ def run_checks(checks: Mapping[str, Check], params: dict[str, Any]) -> None:
             checks[name](name, value)
 
 
-def _check_unless_none(check: Check, name: str, value: Any) -> None:
+def _check_unless_none(name: str, value: Any, inner: Check) -> None:
     if value is not None:
-        check(name, value)
+        inner(name, value)
 
 
 def parameters_of(

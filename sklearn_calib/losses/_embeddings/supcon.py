@@ -1,7 +1,6 @@
 """Supervised contrastive (SupCon) loss of embeddings."""
 
 import math
-from functools import partial
 from typing import Annotated
 
 from torch import Tensor
@@ -11,6 +10,7 @@ from sklearn_calib.losses._base.checks import (
     Reduction,
     check_overflow,
     check_positive,
+    checking,
 )
 from sklearn_calib.losses._base.decorators import loss_function, parameters_of
 from sklearn_calib.losses._base.loss import ReducedLoss
@@ -24,9 +24,11 @@ from sklearn_calib.losses._embeddings.similarities import (
 
 HINT = "A common value is 0.1."
 Temperature = Annotated[
-    float, partial(check_positive, hint=HINT, within=(SMALLEST, 1e38))
+    float, checking(check_positive, hint=HINT, within=(SMALLEST, 1e38))
 ]
-BaseTemperature = Annotated[float, partial(check_positive, also=", or None", hint=HINT)]
+BaseTemperature = Annotated[
+    float, checking(check_positive, also=", or None", hint=HINT)
+]
 
 
 @loss_function

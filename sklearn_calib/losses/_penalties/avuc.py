@@ -12,6 +12,7 @@ from sklearn_calib.losses._base.checks import (
     Reduction,
     check_nonnegative,
     check_positive,
+    checking,
 )
 from sklearn_calib.losses._base.composed import (
     Base,
@@ -30,7 +31,7 @@ SMALLEST = 1e-5
 
 Threshold = Annotated[
     float,
-    partial(
+    checking(
         check_nonnegative,
         below=1,
         hint="Use a small value, such as 0.1, to treat few predictions as certain.",
@@ -38,7 +39,7 @@ Threshold = Annotated[
 ]
 Temperature = Annotated[
     float,
-    partial(
+    checking(
         check_positive,
         also=", or None",
         hint="Use a small value, such as 0.01, for an almost hard threshold.",

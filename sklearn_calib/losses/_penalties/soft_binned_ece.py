@@ -14,6 +14,7 @@ from sklearn_calib.losses._base.checks import (
     Reduction,
     above_zero,
     check_positive,
+    checking,
 )
 from sklearn_calib.losses._base.composed import (
     Base,
@@ -40,7 +41,7 @@ def _check_decay(name: str, value: Any) -> None:
 
 Temperature = Annotated[
     float,
-    partial(
+    checking(
         check_positive,
         hint="Use a small value, such as 0.001, for bins with sharp edges.",
     ),

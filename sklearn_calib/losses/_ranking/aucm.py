@@ -1,7 +1,6 @@
 """AUC margin loss (AUCM)."""
 
 import math
-from functools import partial
 from numbers import Real
 from typing import Annotated, Any, Literal
 
@@ -21,6 +20,7 @@ from sklearn_calib.losses._base.checks import (
     check_nonnegative,
     check_tensor,
     check_weight,
+    checking,
     is_choice,
     reduce_loss,
 )
@@ -43,7 +43,7 @@ def _check_prior(name: str, value: Any) -> None:
         )
 
 
-LargeMargin = Annotated[float, partial(check_nonnegative, most=LARGEST_MARGIN)]
+LargeMargin = Annotated[float, checking(check_nonnegative, most=LARGEST_MARGIN)]
 Prior = Annotated[Literal["batch"] | float | None, _check_prior]
 
 

@@ -1,7 +1,6 @@
 """Selective AURC loss."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Annotated, Any, Literal, get_args
 
 import torch
@@ -21,6 +20,7 @@ from sklearn_calib.losses._base.checks import (
     check_positive,
     check_tensor,
     check_weight,
+    checking,
     reduce_loss,
 )
 from sklearn_calib.losses._base.composed import Base, _ComposedLoss, build_base
@@ -35,7 +35,7 @@ from sklearn_calib.losses._base.loss import CalibrationLoss
 UnitName = Literal["l2_norm", "margin", "msp"]
 CONFIDENCES = get_args(UnitName)
 
-check_bandwidth = partial(check_positive, hint="The authors use 0.05.")
+check_bandwidth = checking(check_positive, hint="The authors use 0.05.")
 
 
 def check_unit_confidence(name: str, value: Any) -> None:

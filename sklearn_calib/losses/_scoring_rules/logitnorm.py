@@ -1,6 +1,5 @@
 """LogitNorm loss: cross-entropy of normalised logits."""
 
-from functools import partial
 from typing import Annotated
 
 import torch
@@ -11,6 +10,7 @@ from sklearn_calib.losses._base.checks import (
     Reduction,
     check_batch,
     check_positive,
+    checking,
 )
 from sklearn_calib.losses._base.decorators import loss_function, parameters_of
 from sklearn_calib.losses._base.loss import CalibrationLoss
@@ -21,7 +21,7 @@ TINY = 1e-7
 
 Temperature = Annotated[
     float,
-    partial(
+    checking(
         check_positive,
         hint="Use a small value, such as 0.04.",
         within=(1e-15, LARGEST),  # the gradient contains the square of the inverse
