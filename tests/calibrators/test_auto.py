@@ -285,8 +285,8 @@ def test_auto_in_a_search():
     [
         (
             CalibratedClassifier(GaussianNB(), "automatic"),
-            TypeError,
-            '"auto" or an instance',
+            ValueError,
+            "Did you mean 'auto'",
         ),
         (CalibratedClassifier(LinearSVC(), "auto"), ValueError, "Margins"),
     ],
