@@ -64,14 +64,14 @@ FIELDS = [
 ]
 
 
-def none(proba, y, groups):  # noqa: ARG001 - see METHODS
-    return lambda proba, groups: proba  # noqa: ARG005 - see METHODS
+def none(proba, y, groups):  # noqa: ARG001 - all METHODS are called alike
+    return lambda proba, groups: proba  # noqa: ARG005 - as all predictions
 
 
-def without_groups(proba, y, groups):  # noqa: ARG001 - see METHODS
+def without_groups(proba, y, groups):  # noqa: ARG001 - all METHODS are called alike
     calibrator = PlattScaling().fit(proba, y)
     predict = calibrator.predict_proba
-    return lambda proba, groups: predict(proba)  # noqa: ARG005 - see METHODS
+    return lambda proba, groups: predict(proba)  # noqa: ARG005 - as all predictions
 
 
 def separate(proba, y, groups):

@@ -39,6 +39,7 @@ class Tensor:
 
     # Otherwise, numpy would apply an operator to each of its own elements.
     __array_ufunc__ = None
+    # As for arrays of numpy, whose comparison is no bool.
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(
@@ -114,10 +115,10 @@ class Tensor:
     def __le__(self, other: Any) -> Tensor:
         return node("LessOrEqual", self, other, dtype=bool)
 
-    def __eq__(self, other: Any) -> Tensor:  # type: ignore[override]
+    def __eq__(self, other: Any) -> Tensor:  # type: ignore[override] # not a bool
         return node("Equal", self, other, dtype=bool)
 
-    def __ne__(self, other: Any) -> Tensor:  # type: ignore[override]
+    def __ne__(self, other: Any) -> Tensor:  # type: ignore[override] # not a bool
         return ~(self == other)
 
     def __and__(self, other: Any) -> Tensor:
@@ -142,7 +143,7 @@ class Tensor:
             raise TypeError("columns are selected by x[:, indices], as in x[:, [0]]")
         return node("Gather", self, indices, n_columns=len(indices), axis=1)
 
-    def astype(self, dtype: Any, *, copy: bool = True) -> Tensor:  # noqa: ARG002
+    def astype(self, dtype: Any, *, copy: bool = True) -> Tensor:  # noqa: ARG002 - numpy's
         return self if self.dtype == dtype else self.cast(dtype)
 
     def cast(self, dtype: Any) -> Tensor:

@@ -402,12 +402,29 @@ def binned_calibration_error(
     For the confidence of the predicted class, this is the top-label expected
     calibration error (ECE). The input is not validated.
     """
+    options: Options = {"strategy": strategy, "sample_weight": sample_weight}
+    sums = row_gap_sums(confidence, correct, n_bins=n_bins, **options)
+    return gap_error(*sums, norm, reduce_bias=reduce_bias)
+
+
+def row_gap_sums(
+    confidence: Floats,
+    correct: Array,
+    *,
+    n_bins: int,
+    strategy: str,
+    sample_weight: Weights,
+) -> tuple[Floats, Floats, Floats]:
+    """Return weight, gap and correct weight of one row, (1, n_bins) each.
+
+    With many bins, empty ones are left out, as in `parting_edges`.
+    """
     edges = parting_edges(
         confidence, n_bins=n_bins, strategy=strategy, sample_weight=sample_weight
     )
     _, *sums = sums_between(edges, confidence, correct, sample_weight)
     weight, mean, right = (each[None] for each in sums)
-    return gap_error(weight, mean - right, right, norm, reduce_bias=reduce_bias)
+    return weight, mean - right, right
 
 
 def gap_error(

@@ -63,7 +63,8 @@ def loss_function(loss: _Loss) -> _Loss:
         run_checks(checks, params)
         return loss(*args, **params)
 
-    # Readers of the signature see plain types, such as `float | None`.
+    # Readers of the signature see plain types, such as `float | None`. Type checkers do
+    # not know that a function may have other attributes.
     hints = {name: _joined(hint) for name, hint in get_type_hints(loss).items()}
     parameters = [
         each.replace(annotation=hints[name])
@@ -140,6 +141,7 @@ def parameters_of(
             self._store({n: params.get(n, defaults[n]) for n in defaults}, others)
             start(self)
 
+        # As in `loss_function`, attributes that type checkers do not know.
         itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
         signature = inspect.Signature([itself, *own], return_annotation=None)
         __init__.__signature__ = signature  # type: ignore[attr-defined]

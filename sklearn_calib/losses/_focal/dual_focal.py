@@ -35,6 +35,7 @@ def check_competitor(name: str, value: Any) -> None:
     """Raise a ValueError unless a value is a rank, a mean or a constant."""
     if is_choice(value, COMPETITORS):
         return
+    # Real numbers are ordered, which their abstract class does not say.
     if not (isinstance(value, Real) and 0 <= value <= 1):  # type: ignore[operator]
         raise ValueError(
             f"{name} must be one of {COMPETITORS} or a float in [0, 1], got "

@@ -36,6 +36,7 @@ def _check_prior(name: str, value: Any) -> None:
     if value is None or is_choice(value, ("batch",)):
         return
     number = value if isinstance(value, Real) else 0
+    # Real numbers are ordered, which their abstract class does not say.
     if not SMALLEST_PRIOR <= number < 1:  # type: ignore[operator]
         raise ValueError(
             f"{name} must be None, 'batch' or a float in [{SMALLEST_PRIOR:g}, 1), got "

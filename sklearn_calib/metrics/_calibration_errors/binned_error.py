@@ -13,9 +13,8 @@ from sklearn_calib._numerics.binning import (
     cube_root_n_bins,
     gap_error,
     isotonic_calibration_error,
-    parting_edges,
     resolve_n_bins,
-    sums_between,
+    row_gap_sums,
     sweep_n_bins,
 )
 from sklearn_calib._validation.declarations import (
@@ -581,10 +580,8 @@ def _column_gap_sums(samples: Any, n_bins: int | str, strategy: str) -> GapSums:
     if n_bins == "sweep":
         n_bins = sweep_n_bins(value, correct, **options)
     n_bins = resolve_n_bins(n_bins, len(value), weight)
-    edges = parting_edges(value, n_bins=n_bins, **options)
-    sums = sums_between(edges, value, correct, weight)
-    gap = sums.confidence - sums.correct
-    return GapSums(sums.weight[None], gap[None], sums.correct[None], n_bins)
+    sums = row_gap_sums(value, correct, n_bins=n_bins, **options)
+    return GapSums(*sums, n_bins)
 
 
 def _isotonic_error(samples: Any, norm: str, average: str) -> float:
