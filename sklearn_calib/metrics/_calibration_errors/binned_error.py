@@ -228,8 +228,8 @@ def expected_calibration_error(
     and on other devices are supported with
     `sklearn.set_config(array_api_dispatch=True)` and the environment variable
     `SCIPY_ARRAY_API=1`. From another device, the evaluated probability and correctness
-    of each sample are copied; for "classwise", the device computes the sums over bins,
-    must support 64-bit floats, and "isotonic" is not available.
+    of each sample are copied. For the mode "classwise", the sums over bins are computed
+    on the device instead, which must support 64-bit floats, without "isotonic".
 
     Dask arrays are supported for "uniform" bins, whose sums are added over the blocks,
     as in :meth:`CalibrationAccumulator.update`. Without `labels`, the blocks of
