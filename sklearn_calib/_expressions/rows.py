@@ -166,7 +166,7 @@ def by_group(
     return result
 
 
-def log_of_tiny(proba: Tensor) -> Tensor:
+def log_of_tiny(proba: Values) -> Values:
     """Return the logarithm, finite for p = 0, so that gradients are finite."""
     return log(maximum(proba, np.finfo(proba.dtype).tiny))
 

@@ -141,7 +141,7 @@ def find_response(
 _MARGINS_HINT = (
     "Margins, such as those of a support vector machine, are not logits. Wrap it in "
     "CalibratedClassifier with a calibrator that does not depend on the origin and the "
-    "unit of the margins: PlattScaling, QuadraticLogisticCalibration, "
+    'unit of the margins: "auto", PlattScaling, QuadraticLogisticCalibration, '
     "IsotonicCalibration, VennAbers, HistogramBinning, ScalingBinning, or any "
     "classifier. If the values are logits, "
     'set response_method="decision_function".'

@@ -16,6 +16,8 @@ from sklearn_calib.calibrators import (
     GroupCalibrator,
     PerLabelCalibrator,
 )
+from sklearn_calib.estimators._calibrated.fold_calibrators import ClassifierCalibrator
+from sklearn_calib.estimators._calibrated.linear_pool import sharpen
 from sklearn_calib.onnx._onnx_graph import (
     ConversionError,
     Graph,
@@ -41,7 +43,7 @@ def calibrated_proba(
 ) -> Tensor:
     pairs = model.calibrated_classifiers_
     total: Any = sum(pair_proba(graph, model, pair, sources, dtype) for pair in pairs)
-    return total / len(pairs)
+    return sharpen(total / len(pairs), model.pool_temperature_)
 
 
 def pair_proba(
@@ -61,8 +63,7 @@ def pair_proba(
         )
     if not isinstance(calibrator, Calibrator | PerLabelCalibrator):
         return margin_proba(graph, calibrator, scores)
-    is_own = isinstance(model.calibrator, Calibrator | PerLabelCalibrator)
-    if is_own or model.calibrator == "auto":
+    if not isinstance(calibrator, ClassifierCalibrator):
         return part_proba(graph, calibrator, scores)
     logits = calibrator._as_logits(calibrator._all_columns(scores))
     proba = part_proba(graph, calibrator.classifier_, logits)

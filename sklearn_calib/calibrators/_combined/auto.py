@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from functools import partial
-from numbers import Integral
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -70,9 +70,6 @@ DEFAULTS = [
 # Pseudo-count of other calibrators.
 COUNT = 0.5
 
-# Prior odds that calibration is better than none.
-ODDS = 3.0
-
 
 class AutoCalibrator(Calibrator):
     r"""Automatic calibration: an average of calibrators, weighted by cross-validation.
@@ -96,6 +93,10 @@ class AutoCalibrator(Calibrator):
     cv : int, default=5
         Number of folds, from 2 to 1000. They are stratified by class and random, but do
         not depend on the order of the samples.
+
+    prior_odds : float, default=3.0
+        Prior odds that calibration is better than none. With None, the probabilities
+        before calibration have no weight, as for scores without a unit.
 
     from_logits : bool, default=False
         Whether `X` contains logits. It is not inferred from the values.
@@ -164,8 +165,8 @@ class AutoCalibrator(Calibrator):
     with pseudo-counts :math:`c_m`, which are larger for calibrators with fewer
     parameters. For calibrators passed as `calibrators`, they are 0.5. Let g be the
     first sum minus the log-likelihood of the probabilities before calibration. The
-    total weight of the calibrators is :math:`1 / (1 + e^{-g} / 3)`: the posterior
-    probability that their average predicts better, for prior odds of 3.
+    total weight of the calibrators is :math:`1 / (1 + e^{-g} / o)` with `prior_odds`
+    o: the posterior probability that their average predicts better.
 
     The calibrators are fitted `cv` + 1 times. Those that take too long for many classes
     are not used by default, which `report_` states.
@@ -200,6 +201,7 @@ class AutoCalibrator(Calibrator):
         **Calibrator._parameter_constraints,
         "calibrators": [list, tuple, None],
         "cv": [Interval(Integral, 2, 1000, closed="both")],
+        "prior_odds": [Interval(Real, 0, None, closed="neither"), None],
     }
 
     def __init__(
@@ -207,11 +209,20 @@ class AutoCalibrator(Calibrator):
         calibrators: Sequence[Calibrator] | None = None,
         *,
         cv: int = 5,
+        prior_odds: float | None = 3.0,
         from_logits: bool = False,
     ) -> None:
         self.calibrators = calibrators
         self.cv = cv
+        self.prior_odds = prior_odds
         self.from_logits = from_logits
+
+    @property
+    def _accepts_margins(self) -> bool:  # type: ignore[override]
+        """Whether neither the calibrators nor those without use the unit of logits."""
+        given = self.calibrators or []
+        use_no_unit = bool(given) and all(each._accepts_margins for each in given)
+        return use_no_unit and self.prior_odds is None
 
     @property
     def report_(self) -> dict[str, list[Any]]:
@@ -315,7 +326,10 @@ class AutoCalibrator(Calibrator):
         )
         relative = stacking_weights(held_out[:, 1:], counts, weight)
         average = held_out[:, 1:] @ relative
-        total = probability_of_gain(held_out[:, 0], average, weight, ODDS)
+        total = 1.0
+        if self.prior_odds is not None:
+            none = held_out[:, 0]
+            total = probability_of_gain(none, average, weight, self.prior_odds)
         self.weights_ = np.append(1 - total, total * relative)
         self.log_losses_ = -(weight @ np.log(held_out)) / weight.sum()
 

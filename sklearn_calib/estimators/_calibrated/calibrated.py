@@ -1,6 +1,7 @@
 """`CalibratedClassifier`: a classifier and its calibrator in one estimator."""
 
 import copy
+from itertools import groupby
 from numbers import Integral
 from typing import Any, Self
 
@@ -10,6 +11,7 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import accuracy_score
+from sklearn.model_selection import RepeatedKFold, RepeatedStratifiedKFold
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
     MethodMapping,
@@ -29,10 +31,18 @@ from sklearn_calib._sklearn.training_data import (
 )
 from sklearn_calib._state.json_values import refuse
 from sklearn_calib._state.saved_wrapper import SavedWrapper, check_classes, thawed
-from sklearn_calib._state.schema import Labels, ListOf, Object, Spec, Tuple
+from sklearn_calib._state.schema import (
+    POSITIVE,
+    Labels,
+    ListOf,
+    Number,
+    Object,
+    Spec,
+    Tuple,
+)
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.dask_arrays import maps_blocks
-from sklearn_calib._validation.declarations import HasMethods, StrOptions
+from sklearn_calib._validation.declarations import HasMethods, Interval, StrOptions
 from sklearn_calib._validation.groups import group_frame, select_columns
 from sklearn_calib._validation.probabilities import check_sample_weight
 from sklearn_calib._validation.types import Array, Floats
@@ -47,8 +57,15 @@ from sklearn_calib.estimators._calibrated.fold_calibrators import (
     MarginCalibrator,
     accepts_margins,
     check_calibrator,
+    explain,
     fit_calibrators,
     make_calibrator,
+    predict_held_out,
+    share_folds,
+)
+from sklearn_calib.estimators._calibrated.linear_pool import (
+    fit_pool_temperature,
+    sharpen,
 )
 from sklearn_calib.estimators._out_of_fold import (
     MemoryLike,
@@ -77,7 +94,7 @@ def _check_has_interval(classifier: Any) -> bool:
 class CalibratedClassifier(
     RoutingMixin, ClassifierMixin, SavedWrapper, DocumentedEstimator
 ):
-    """Calibrate the probabilities of any classifier with a post-hoc calibrator.
+    r"""Calibrate the probabilities of any classifier with a post-hoc calibrator.
 
     For each fold of a cross-validation, the classifier is trained on the training part,
     and the calibrator is fitted to its predictions for the :term:`held-out data`. The
@@ -98,13 +115,18 @@ class CalibratedClassifier(
         fold. Its parameter `from_logits` is set automatically. A name that
         :func:`get_calibrator_names` returns is a calibrator with its default
         parameters, one for each label of a multilabel problem: "auto" is an
-        :class:`AutoCalibrator`, which needs probabilities or logits, not margins. Any
-        other classifier is fitted with the logits as features. None leaves the
-        probabilities unchanged, for comparisons in a search. Other calibrators of
+        :class:`AutoCalibrator`, for margins of the maps that do not depend on their
+        unit. Any other classifier is fitted with the logits as features. None leaves
+        the probabilities unchanged, for comparisons in a search. Other calibrators of
         multilabel problems must be a `PerLabelCalibrator`.
 
-    cv : int, cross-validation generator or iterable, default=5
+    cv : int, cross-validation generator or iterable, default=3
         Splitting strategy; an int is the number of stratified folds.
+
+    n_repeats : int, default=2
+        How often the folds are drawn, if `cv` is an int and an ensemble is trained:
+        `cv` times `n_repeats` classifiers. From two on, their average is calibrated,
+        see Notes.
 
     ensemble : bool or "auto", default="auto"
         With True, the calibrated probabilities of the classifiers of all folds are
@@ -162,6 +184,10 @@ class CalibratedClassifier(
         None): one for each fold with `ensemble=True`, otherwise one. Coefficients and
         feature importances are those of `estimator`.
 
+    pool_temperature_ : float or ndarray of shape (n_labels,)
+        Temperature of the average, see Notes. It is 1 for one classifier, and if no
+        sample has two held-out predictions.
+
     n_features_in_ : int
         Number of features. Defined only if the classifier has it.
 
@@ -174,6 +200,21 @@ class CalibratedClassifier(
 
     Notes
     -----
+    An average of calibrated probabilities is underconfident [2]_: where classifiers
+    disagree, it is close to the class frequencies, but is right more often than each
+    of them. Let :math:`\bar p` be the average over m classifiers, then the result is
+    proportional to :math:`\bar p^{1 / T}` with the temperature
+    :math:`T = 1 - \rho (1 - 1 / m)`. If the log-odds of the classifiers are a common
+    part plus independent errors, :math:`\rho` is the part of the errors in their
+    variance. It is estimated from averages of the two held-out predictions of each
+    sample, so the folds must be drawn at least twice. It maximises their likelihood,
+    times a beta distribution with a pseudo-count of 4, whose mean is the part of the
+    variance of the probabilities between the two predictions.
+
+    With an int as `cv`, one calibrator is fitted to all held-out predictions of a
+    repeat. With a splitter, each fold has its own calibrator, and the average is
+    calibrated only if test parts overlap, as with `RepeatedStratifiedKFold`.
+
     A decision threshold belongs outside, where it applies to the calibrated
     probabilities: `TunedThresholdClassifierCV(CalibratedClassifier(...))`. A threshold
     inside raises an error, because it would have no effect.
@@ -185,12 +226,15 @@ class CalibratedClassifier(
     A calibrator warns if the samples that it is fitted to contain few errors of the
     classifier, see :class:`~sklearn_calib.calibrators.Calibrator`. The errors of all
     folds are added up, because averaging the calibrators of the folds is about as good
-    as one calibrator fitted to all folds.
+    as one calibrator fitted to all folds. Repeats do not add errors.
 
     References
     ----------
     .. [1] A. Niculescu-Mizil and R. Caruana, "Predicting Good Probabilities With
        Supervised Learning", ICML 2005, section 4.
+
+    .. [2] T. Gneiting and R. Ranjan, "Combining predictive distributions", Electronic
+       Journal of Statistics 7, 2013, theorem 3.1.
 
     Examples
     --------
@@ -218,6 +262,7 @@ class CalibratedClassifier(
     _parameter_constraints = {
         "estimator": [HasMethods(["fit"])],
         "cv": ["cv_object"],
+        "n_repeats": [Interval(Integral, 1, None, closed="left")],
         "ensemble": ["boolean", StrOptions({"auto"})],
         "response_method": [StrOptions({"auto", "decision_function", "predict_proba"})],
         "held_out_as": [str, tuple, None],
@@ -226,8 +271,11 @@ class CalibratedClassifier(
         "verbose": ["verbose"],
     }
     _saved_params = {
-        *("calibrator", "cv", "ensemble", "estimator", "groups", "response_method")
+        *("calibrator", "cv", "ensemble", "estimator", "groups"),
+        *("n_repeats", "response_method"),
     }
+    # Of files in which the average is not calibrated.
+    pool_temperature_: Any = 1.0
 
     def __init__(
         self,
@@ -236,7 +284,8 @@ class CalibratedClassifier(
             Calibrator | GroupCalibrator | ClassifierMixin | str | None
         ) = "auto",
         *,
-        cv: SplitterLike = 5,
+        cv: SplitterLike = 3,
+        n_repeats: int = 2,
         ensemble: bool | str = "auto",
         response_method: str = "auto",
         memory: MemoryLike = None,
@@ -248,6 +297,7 @@ class CalibratedClassifier(
         self.estimator = estimator
         self.calibrator = calibrator
         self.cv = cv
+        self.n_repeats = n_repeats
         self.ensemble = ensemble
         self.response_method = response_method
         self.memory = memory
@@ -322,8 +372,8 @@ class CalibratedClassifier(
         if groups is not None and self.groups is None:
             groups = group_frame(groups, len(y))
         fit_params, split_params = self._route(sample_weight, fit_params)
-        splits, refit = self._plan(X, y, split_params)
-        takes_margins = accepts_margins(calibrator)
+        splits, refit, n_sharing = self._plan(X, y, split_params)
+        takes_margins = self.calibrator == "auto" or accepts_margins(calibrator)
         classifiers, scores, response = fit_and_predict_cached(
             self.memory,
             self.estimator,
@@ -344,24 +394,32 @@ class CalibratedClassifier(
         # The cache may contain margins, which another calibrator has accepted.
         find_response(classifiers[0], self.response_method, takes_margins=takes_margins)
         from_logits = response != "probabilities"
-        tests = [test for _, test in splits]
-        if refit and splits:
-            scores, tests = [np.concatenate(scores)], [np.concatenate(tests)]
-        if calibrator is None:
-            calibrators = [None] * len(classifiers)
-        else:
-            data = y, sample_weight, self.classes_, groups
-            calibrators = fit_calibrators(calibrator, response, scores, tests, *data)
+        if response == "margins":
+            calibrator = make_calibrator(self.calibrator, is_multilabel, response)
+        calibrators: list[Any] = [None] * len(classifiers)
+        self.pool_temperature_ = 1.0
+        if calibrator is not None:
+            rows = np.arange(len(y))
+            tests = [rows[test] for _, test in splits]
+            parts = share_folds(scores, tests, n_sharing)
+            data = y, sample_weight, self.classes_
+            fitted = fit_calibrators(calibrator, response, *parts, *data, groups)
+            calibrators = [each for each in fitted for _ in range(n_sharing)]
+            if len(classifiers) > 1:
+                held_out = predict_held_out(fitted, *parts, groups)
+                self.pool_temperature_ = fit_pool_temperature(
+                    *held_out, *data, len(classifiers)
+                )
+        pairs = zip(classifiers, calibrators, strict=False)
         self.calibrated_classifiers_ = [
-            CalibratedPair(classifier, calibrator, from_logits, self.classes_)
-            for classifier, calibrator in zip(classifiers, calibrators, strict=True)
+            CalibratedPair(*pair, from_logits, self.classes_) for pair in pairs
         ]
         self._fitted_groups = self.groups
         copy_features(classifiers[0], self)
         return self
 
-    def _plan(self, X: Any, y: Any, split_params: Any) -> tuple[list[Any], bool]:
-        """Return the splits, and whether to train on all data afterwards."""
+    def _plan(self, X: Any, y: Any, split_params: Any) -> tuple[list[Any], bool, int]:
+        """Return the splits, whether to train on all data, and the folds per map."""
         is_frozen = isinstance(self.estimator, FrozenEstimator)
         is_plain = self.calibrator is None
         ensemble = self.ensemble
@@ -370,11 +428,19 @@ class CalibratedClassifier(
         if self.held_out_as is not None:
             check_held_out_as(self.held_out_as, ensemble and not is_frozen)
         if not ensemble and is_plain:
-            return [], True
+            return [], True, 1
         if not ensemble and is_frozen:
-            return [(slice(None), slice(None))], False
+            return [(slice(None), slice(None))], False, 1
         needed = [] if is_frozen or y.ndim == 2 else self.classes_
-        return make_splits(self.cv, X, y, needed, **split_params), not ensemble
+        cv: Any = self.cv
+        is_repeated = isinstance(cv, Integral) and ensemble and not is_frozen
+        if is_repeated and self.n_repeats > 1:
+            folds = RepeatedKFold if y.ndim == 2 else RepeatedStratifiedKFold
+            cv = folds(n_splits=int(cv), n_repeats=self.n_repeats, random_state=0)
+        splits = make_splits(cv, X, y, needed, **split_params)
+        if ensemble:
+            return splits, False, len(splits) // self.n_repeats if is_repeated else 1
+        return splits, True, len(splits)
 
     @maps_blocks()
     def predict_proba(self, X: MatrixLike, **params: Any) -> Floats:
@@ -399,7 +465,7 @@ class CalibratedClassifier(
         pairs = self.calibrated_classifiers_
         groups = self._groups_of("predict_proba", X, self._only_groups(params))
         total: Any = sum(pair.predict_proba(X, groups) for pair in pairs)
-        return total / len(pairs)
+        return sharpen(total / len(pairs), self.pool_temperature_)
 
     @maps_blocks()
     def predict(self, X: MatrixLike, **params: Any) -> Array:
@@ -479,7 +545,8 @@ class CalibratedClassifier(
         """
         check_is_fitted(self)
         pairs = self.calibrated_classifiers_
-        return np.mean([pair.predict_interval(X) for pair in pairs], axis=0)
+        mean = np.mean([pair.predict_interval(X) for pair in pairs], axis=0)
+        return sharpen(mean, np.full(2, self.pool_temperature_))
 
     def uncalibrated(self) -> Self:
         """Return a fitted copy without calibrators, for comparison.
@@ -499,8 +566,28 @@ class CalibratedClassifier(
         pairs = self.calibrated_classifiers_
         find_response(pairs[0].estimator, self.response_method)  # refuses margins
         plain = copy.copy(self).set_params(calibrator=None, groups=None)
+        plain.pool_temperature_ = 1.0
         plain.calibrated_classifiers_ = [pair.uncalibrated() for pair in pairs]
         return plain
+
+    @property
+    def explanation_(self) -> str:
+        """How the probabilities are calculated, in words."""
+        check_is_fitted(self)
+        pairs = self.calibrated_classifiers_
+        texts = [explain(pair.calibrator) for pair in pairs]
+        lines = ["Probabilities of one classifier."]
+        if len(pairs) > 1:
+            temperature = np.array2string(
+                np.asarray(self.pool_temperature_), precision=3
+            )
+            lines = [f"Average of {len(pairs)} classifiers, temperature {temperature}."]
+        number = 1
+        for text, same in groupby(texts):
+            last = number + len(list(same)) - 1
+            lines.append(f"Calibrator of classifier {number} to {last}: {text}")
+            number = last + 1
+        return "\n".join(lines)
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return the metadata routing to the classifier, calibrator and splitter.
@@ -581,7 +668,11 @@ class CalibratedClassifier(
     @property
     def _state_schema(self) -> dict[str, Spec]:
         pair = Tuple(Object(), Object(or_none=True))
-        return {"classes_": Labels(), "calibrated_classifiers_": ListOf(pair)}
+        return {
+            "classes_": Labels(),
+            "calibrated_classifiers_": ListOf(pair),
+            "pool_temperature_": Number(POSITIVE, is_optional=True),
+        }
 
     def _get_saved_params(self) -> dict[str, Any]:
         saved = super()._get_saved_params()
@@ -603,7 +694,11 @@ class CalibratedClassifier(
     def _get_state(self) -> dict[str, Any]:
         pairs = self.calibrated_classifiers_
         parts = [(thawed(pair.estimator), pair.calibrator) for pair in pairs]
-        return {"classes_": self.classes_, "calibrated_classifiers_": parts}
+        return {
+            "classes_": self.classes_,
+            "calibrated_classifiers_": parts,
+            "pool_temperature_": self.pool_temperature_,
+        }
 
     def _set_state(self, state: dict[str, Any]) -> None:
         classes, pairs = state["classes_"], []
@@ -618,6 +713,7 @@ class CalibratedClassifier(
         if isinstance(self.estimator, FrozenEstimator):
             self.estimator = FrozenEstimator(pairs[0].estimator)
         self.classes_, self.calibrated_classifiers_ = classes, pairs
+        self.pool_temperature_ = state.get("pool_temperature_", 1.0)
         self._fitted_groups = self.groups
         copy_features(pairs[0].estimator, self)
 

@@ -15,22 +15,53 @@ from sklearn_calib._sklearn.response import (
 from sklearn_calib._sklearn.training_data import MatrixLike, warn_of_absent_classes
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.labels import encode_labels
-from sklearn_calib._validation.types import Floats
+from sklearn_calib._validation.types import Floats, Ints
 from sklearn_calib.calibrators import (
+    AutoCalibrator,
     Calibrator,
     GroupCalibrator,
+    IsotonicCalibration,
     PerLabelCalibrator,
+    PlattScaling,
+    QuadraticLogisticCalibration,
+    VennAbers,
     get_calibrator,
 )
 from sklearn_calib.estimators._out_of_fold import take
 
+# The calibrators of "auto" for margins, which have no unit.
+MARGIN_MAPS = [
+    PlattScaling(),
+    QuadraticLogisticCalibration(),
+    IsotonicCalibration(),
+    VennAbers(),
+]
 
-def make_calibrator(calibrator: Any, is_multilabel: bool) -> Any:
+
+def make_calibrator(
+    calibrator: Any, is_multilabel: bool, response: str = "probabilities"
+) -> Any:
     """Return the calibrator itself, or a new one of the given name."""
     if not isinstance(calibrator, str):
         return calibrator
     named = get_calibrator(calibrator)()
+    if calibrator == "auto" and response == "margins":
+        named = AutoCalibrator(MARGIN_MAPS, prior_odds=None)
     return PerLabelCalibrator(named) if is_multilabel else named
+
+
+def explain(calibrator: Any) -> str:
+    """Return a fitted calibrator in words."""
+    if isinstance(calibrator, AutoCalibrator):
+        return calibrator.explanation_
+    if isinstance(calibrator, MarginCalibrator):
+        return explain(calibrator.per_label_)
+    if isinstance(calibrator, PerLabelCalibrator):
+        return "\n".join(
+            f"label {k}: {explain(each)}"
+            for k, each in enumerate(calibrator.calibrators_)
+        )
+    return shown(calibrator)
 
 
 def check_calibrator(calibrator: Any, is_multilabel: bool) -> None:
@@ -76,11 +107,23 @@ def accepts_margins(calibrator: Any) -> bool:
     return calibrator is not None  # any classifier uses the margins as features
 
 
+def share_folds(
+    scores: list[Floats], tests: list[Ints], n_sharing: int
+) -> tuple[list[Floats], list[Ints]]:
+    """Join the scores and rows of the folds that share a calibrator, in succession."""
+    starts = range(0, len(tests), n_sharing)
+    joined = [slice(start, start + n_sharing) for start in starts]
+    return (
+        [np.concatenate(scores[part]) for part in joined],
+        [np.concatenate(tests[part]) for part in joined],
+    )
+
+
 def fit_calibrators(
     calibrator: Any,
     response: str,
     scores: list[Floats],
-    tests: list[Any],
+    tests: list[Ints],
     y: Any,
     sample_weight: Any,
     labels: Any,
@@ -98,15 +141,34 @@ def fit_calibrators(
             y[test],
             None if sample_weight is None else sample_weight[test],
             labels,
-            **({} if groups is None else {"groups": take(groups, test)}),
+            **_groups(groups, test),
         )
         for each, part, test in zip(fitted, scores, tests, strict=True)
     ]
     if response == "logits":
         fitted[0]._warn_of_proba(scores[0])
-    # Their average is about as good as one calibrator fitted to all errors.
-    fitted[0]._warn_of_few_errors(sum(n_errors))
+    # Their average is about as good as one calibrator fitted to all errors. Repeated
+    # predictions do not add information.
+    rows = np.concatenate(tests)
+    n_repeats = len(rows) / len(np.unique(rows))
+    fitted[0]._warn_of_few_errors(sum(n_errors) / n_repeats)
     return fitted
+
+
+def predict_held_out(
+    fitted: list[Any], scores: list[Floats], tests: list[Ints], groups: Any
+) -> tuple[Floats, Ints]:
+    """Return the calibrated probabilities of all test parts, and their rows."""
+    proba = [
+        each.predict_proba(part, **_groups(groups, test))
+        for each, part, test in zip(fitted, scores, tests, strict=True)
+    ]
+    return np.concatenate(proba), np.concatenate(tests)
+
+
+def _groups(groups: Any, rows: Ints) -> dict[str, Any]:
+    """Return the groups of rows as arguments, which are none without groups."""
+    return {} if groups is None else {"groups": take(groups, rows)}
 
 
 def _for_response(calibrator: Any, response: str) -> Any:
