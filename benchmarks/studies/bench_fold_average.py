@@ -6,9 +6,9 @@
 "choose" compares candidates on four data sets. The predictions of the classifiers are
 kept in `FOLDER/predictions`. In the names of candidates, "5 x 1" means five folds drawn
 once, and "7 x .57" seven random parts of 57 % of the rows. All but "5 x 2" train as
-many rows as the first. "confirm" compares the default of `CalibratedClassifier` with what it
-replaced, on four other data sets, with more classifiers and calibrators. Data are
-tables of bench_trees.py, with at most ten classes, digits with normal noise, and a
+many rows as the first. "confirm" compares the default of `CalibratedClassifier` with
+what it replaced, on four other data sets, with more classifiers and calibrators. Data
+are tables of bench_trees.py, with at most ten classes, digits with normal noise, and a
 synthetic problem with 15 % wrong labels. 300 and 1,000 rows are for training, at most
 4,000 others are the test set.
 

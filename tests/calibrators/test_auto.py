@@ -12,7 +12,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
-from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_calib import CalibratedClassifier
@@ -288,7 +287,6 @@ def test_auto_in_a_search():
             ValueError,
             "Did you mean 'auto'",
         ),
-        (CalibratedClassifier(LinearSVC(), "auto"), ValueError, "Margins"),
     ],
 )
 def test_errors_of_auto(model, error, message):

@@ -10,6 +10,7 @@ from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.dummy import DummyClassifier
 from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import StratifiedKFold
 from sklearn.naive_bayes import GaussianNB
 
 from sklearn_calib import CalibratedClassifier, TemperatureScaling
@@ -195,7 +196,8 @@ def test_folds_count_together_and_warn_once(ensemble):
     rng = np.random.default_rng(0)
     y = np.arange(200) % 2
     X = rng.normal(size=(200, 1)) + 2 * y[:, None]
-    model = CalibratedClassifier(GaussianNB(), TemperatureScaling(), ensemble=ensemble)
+    params = {"ensemble": ensemble, "cv": StratifiedKFold(5)}
+    model = CalibratedClassifier(GaussianNB(), TemperatureScaling(), **params)
     assert not warnings_of_few(model.fit, X, y)
     errors = [pair.calibrator.n_errors_ for pair in model.calibrated_classifiers_]
     assert len(errors) == (5 if ensemble else 1)

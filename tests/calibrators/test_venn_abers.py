@@ -122,7 +122,7 @@ def test_interval_of_a_frozen_classifier_is_that_of_its_calibrator():
 def test_interval_of_an_ensemble_is_averaged():
     X, y = draw(n_classes=2)
     names = np.array(["no", "yes"])[y]
-    model = CalibratedClassifier(GaussianNB(), VennAbers(), cv=3).fit(X, names)
+    model = CalibratedClassifier(GaussianNB(), VennAbers(), n_repeats=1).fit(X, names)
     expected = np.mean(
         [
             pair.calibrator.predict_interval(pair.estimator.predict_proba(X))

@@ -91,7 +91,7 @@ def test_a_class_of_one_sample_works_with_every_calibrator(
 ):
     """One fold is trained without the class, and the others are tested without it."""
     X, y = DATA_WITH_A_DOG
-    params = {"ensemble": ensemble, "cv": 2, "memory": memory}
+    params = {"ensemble": ensemble, "cv": 2, "n_repeats": 1, "memory": memory}
     model = CalibratedClassifier(classifier, RARE[name], **params)
     if name == "no calibrator" and not ensemble:
         model.fit(X, y)  # has no folds

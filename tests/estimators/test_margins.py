@@ -14,7 +14,7 @@ from sklearn.linear_model import (
     SGDClassifier,
 )
 from sklearn.metrics import log_loss
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
@@ -31,7 +31,7 @@ from sklearn_calib.calibrators import (
 )
 
 CALIBRATORS = {name: get_calibrator(name) for name in get_calibrator_names()}
-FOR_MARGINS = {name for name, each in CALIBRATORS.items() if each._accepts_margins}
+FOR_MARGINS = {name for name, each in CALIBRATORS.items() if each()._accepts_margins}
 
 
 def make_data(n_classes=3):
@@ -80,7 +80,8 @@ def test_origin_and_unit_of_two_classes_do_not_matter(name):
 )
 def test_agrees_with_scikit_learn(load, calibrator, method, largest, mean):
     X, y = load(return_X_y=True)
-    model = CalibratedClassifier(SVC(), calibrator, cv=2).fit(X[::2], y[::2])
+    folds = StratifiedKFold(2)
+    model = CalibratedClassifier(SVC(), calibrator, cv=folds).fit(X[::2], y[::2])
     theirs = CalibratedClassifierCV(SVC(), method=method, cv=2).fit(X[::2], y[::2])
     difference = model.predict_proba(X[1::6]) - theirs.predict_proba(X[1::6])
     assert abs(difference).max() < largest
@@ -107,10 +108,10 @@ def data_and_classifiers(n_classes):
 
 @pytest.mark.filterwarnings("ignore:.* needs about .* misclassified:UserWarning")
 @pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("name", [*sorted(FOR_MARGINS), "any classifier"])
+@pytest.mark.parametrize("name", ["auto", *sorted(FOR_MARGINS), "any classifier"])
 def test_every_calibrator_for_margins(name, n_classes, memory):
     X, y, prior, classifiers = data_and_classifiers(n_classes)
-    calibrator = CALIBRATORS.get(name, LogisticRegression)()
+    calibrator = LogisticRegression() if name == "any classifier" else name
     for estimator in classifiers:
         for ensemble in ("auto", True, False):
             params = {"ensemble": ensemble, "cv": 2, "memory": memory}

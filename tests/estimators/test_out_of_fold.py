@@ -207,7 +207,7 @@ def test_memory_trains_once_for_all_calibrators(tmp_path, ensemble, as_path):
     calibrators.append(TemperatureScaling())
     memory = tmp_path if as_path else str(tmp_path)
     model = CalibratedClassifier(
-        Recorder(), None, cv=2, ensemble=ensemble, memory=memory
+        Recorder(), None, cv=2, n_repeats=1, ensemble=ensemble, memory=memory
     )
     search = GridSearchCV(
         model,

@@ -92,7 +92,7 @@ def test_verbose_reports_progress(wrapper, capfd):
     assert not quiet.out + quiet.err
     model.set_params(verbose=1).fit(X, Y)
     told = capfd.readouterr()
-    n_fits = 3 if wrapper is CALIBRATED else 4
+    n_fits = 6 if wrapper is CALIBRATED else 4
     assert f"{n_fits} out of   {n_fits} | elapsed:" in told.out + told.err
 
 
@@ -160,7 +160,7 @@ def test_two_arguments_for_the_held_out_part():
     ).fit(X.tolist(), Y)
     for pair in model.calibrated_classifiers_:
         held_out = pair.estimator.params_
-        assert {len(held_out["X_val"]), len(held_out["y_val"])} == {120}
+        assert {len(held_out["X_val"]), len(held_out["y_val"])} == {200}
         assert pair.estimator.eval_set_ is None
 
 
@@ -173,7 +173,10 @@ def test_early_stopping_of_scikit_learn():
         early_stopping=True, n_iter_no_change=2, max_iter=200, learning_rate=0.3
     )
     model = CalibratedClassifier(
-        booster, TemperatureScaling(), cv=2, held_out_as=("X_val", "y_val")
+        booster,
+        TemperatureScaling(),
+        cv=StratifiedKFold(2),
+        held_out_as=("X_val", "y_val"),
     ).fit(X, Y)
     (train, test), _ = StratifiedKFold(2).split(X, Y)
     expected = clone(booster).fit(X[train], Y[train], X_val=X[test], y_val=Y[test])
@@ -204,7 +207,11 @@ def test_held_out_part_of_multilabel_data():
             return super().fit(X, y)
 
     model = CalibratedClassifier(
-        Records(GaussianNB()), None, ensemble=True, cv=3, held_out_as="eval_set"
+        Records(GaussianNB()),
+        None,
+        ensemble=True,
+        n_repeats=1,
+        held_out_as="eval_set",
     )
     model.fit(X, labels)
     np.testing.assert_array_equal(np.concatenate(recorded), labels)

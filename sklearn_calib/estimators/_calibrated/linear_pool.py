@@ -8,9 +8,10 @@ from scipy.special import xlog1py, xlogy
 
 from sklearn_calib._expressions.rows import log_of_tiny, log_softmax, softmax
 from sklearn_calib._expressions.tensor import Values, expit, maximum
+from sklearn_calib._numerics.sample_blocks import array_blocks
+from sklearn_calib._solvers.temperature_fit import bounded_temperature
 from sklearn_calib._validation.labels import encode_labels
 from sklearn_calib._validation.types import Array, Floats, Ints
-from sklearn_calib.calibrators import TemperatureScaling
 
 # Pseudo-count of the prior distribution of rho, in samples.
 PRIOR_COUNT = 4.0
@@ -87,14 +88,11 @@ def _temperature(pairs: Floats, codes: Ints, weight: Floats, n_members: int) -> 
     variance of the probabilities.
     """
     average = pairs.mean(axis=0)
-    logs = log_of_tiny(np.concatenate(pairs))
-    scaling = TemperatureScaling(from_logits=True)
-    labels = np.arange(pairs.shape[2])
     twice = np.tile(codes, 2), np.tile(weight, 2)
-    scaling._fit_without_warnings(logs, *twice, labels)
-    logs = log_of_tiny(average) / scaling.temperature_
+    singles = array_blocks(log_of_tiny(np.concatenate(pairs)), *twice)
+    logs = log_of_tiny(average) / bounded_temperature(singles)[0]
     of_class = np.arange(len(codes)), codes
-    mean = np.average(pairs.reshape(-1, len(labels)), axis=0, weights=twice[1])
+    mean = np.average(np.concatenate(pairs), axis=0, weights=twice[1])
     total = np.average(((pairs - mean) ** 2).sum(axis=2).mean(axis=0), weights=weight)
     errors = np.average(((pairs[0] - pairs[1]) ** 2).sum(axis=1), weights=weight) / 2
     expected = PRIOR_COUNT * min(errors / total, 1.0) if total > 0 else 0.0
@@ -114,10 +112,9 @@ def sharpen(proba: Values, temperature: Any) -> Values:
     For an array of temperatures, the columns are the probabilities of labels, whose
     log-odds are divided.
     """
+    if np.all(temperature == 1):
+        return proba
     if np.ndim(temperature) > 0:
         return expit((log_of_tiny(proba) - log_of_tiny(1 - proba)) / temperature)
-    if temperature == 1:
-        return proba
-    return maximum(
-        softmax(log_of_tiny(proba) / temperature), np.finfo(proba.dtype).tiny
-    )
+    sharp = softmax(log_of_tiny(proba) / temperature)
+    return maximum(sharp, np.finfo(proba.dtype).tiny)

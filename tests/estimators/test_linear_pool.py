@@ -1,0 +1,214 @@
+"""The average of classifiers that are trained on folds is calibrated."""
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+from sklearn.base import clone
+from sklearn.datasets import make_classification, make_multilabel_classification
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+from sklearn.model_selection import (
+    RepeatedStratifiedKFold,
+    StratifiedKFold,
+    TimeSeriesSplit,
+)
+from sklearn.naive_bayes import GaussianNB
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+
+from sklearn_calib import CalibratedClassifier
+from sklearn_calib.calibrators import PlattScaling, TemperatureScaling, VennAbers
+from sklearn_calib.estimators._calibrated.linear_pool import (
+    fit_pool_temperature,
+    sharpen,
+)
+
+X, Y = make_classification(
+    900, n_features=10, n_informative=5, n_classes=3, flip_y=0.2, random_state=0
+)
+TRAIN, TEST = slice(0, 300), slice(300, None)
+FOREST = RandomForestClassifier(10, max_depth=4, random_state=0)
+
+
+def fitted(*arguments, **options):
+    return CalibratedClassifier(*arguments, **options).fit(X[TRAIN], Y[TRAIN])
+
+
+def draw_members(n_samples, variance, n_members, seed=0):
+    """Return calibrated probabilities of classifiers, and labels.
+
+    The log-odds of the classifiers are the true ones plus independent errors.
+    """
+    rng = np.random.default_rng(seed)
+    true = 2 * rng.normal(size=n_samples)
+    y = (true + rng.logistic(size=n_samples) > 0).astype(int)
+    errors = np.sqrt(variance) * rng.normal(size=(n_members, n_samples))
+    logits = np.stack([np.zeros_like(errors), true + errors], axis=2)
+    scaling = TemperatureScaling(from_logits=True)
+    scaling.fit(np.concatenate(logits), np.tile(y, n_members))
+    return np.array([scaling.predict_proba(member) for member in logits]), y
+
+
+def temperature_of(members, y, n_members, weight=None):
+    proba, rows = np.concatenate(members[:2]), np.tile(np.arange(len(y)), 2)
+    labels = np.arange(members.shape[2])
+    return fit_pool_temperature(proba, rows, y, weight, labels, n_members)
+
+
+@pytest.mark.parametrize("variance", [0.5, 4.0])
+def test_pairs_tell_the_temperature_of_many(variance):
+    members, y = draw_members(20_000, variance, 10)
+    average = members.mean(axis=0)
+    best = TemperatureScaling().fit(average, y).temperature_
+    assert temperature_of(members, y, 10) == pytest.approx(best, abs=0.06)
+    before = average.max(axis=1).mean() - np.mean(average.argmax(axis=1) == y)
+    proba = sharpen(average, temperature_of(members, y, 10))
+    after = proba.max(axis=1).mean() - np.mean(proba.argmax(axis=1) == y)
+    assert abs(after) < 0.3 * abs(before)
+
+
+def test_equal_members_are_an_average_already():
+    members, y = draw_members(60, 0, 2)
+    assert temperature_of(members, y, 10) > 0.999
+
+
+def test_perfect_averages_are_not_trusted():
+    """A few rows without errors could have any temperature."""
+    members = np.array([[[0.3, 0.7], [0.8, 0.2]] * 5, [[0.2, 0.8], [0.6, 0.4]] * 5])
+    y = np.array([1, 0] * 5)
+    assert 0.4 < temperature_of(members, y, 10) < 0.9
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_laws_of_the_temperature(seed):
+    members, y = draw_members(50, 1.0, 2, seed)
+    expected = temperature_of(members, y, 6)
+    assert 1 / 6 < expected <= 1
+    order = np.random.default_rng(seed).permutation(50)
+    assert temperature_of(members[:, order], y[order], 6) == pytest.approx(expected)
+    assert temperature_of(members[:, :, ::-1], 1 - y, 6) == pytest.approx(expected)
+    assert temperature_of(members[::-1], y, 6) == pytest.approx(expected)
+    weight = 1.0 + np.arange(50) % 2
+    repeated = np.repeat(np.arange(50), weight.astype(int))
+    assert temperature_of(members[:, repeated], y[repeated], 6) == pytest.approx(
+        temperature_of(members, y, 6, weight), abs=1e-5
+    )
+
+
+def test_default_has_better_averages_than_one_repeat():
+    expected = {"n_repeats": 1, "cv": 5}
+    gaps, losses = [], []
+    for params in ({}, expected):
+        model = fitted(DecisionTreeClassifier(max_depth=6), "temperature", **params)
+        proba = model.predict_proba(X[TEST])
+        accuracy = np.mean(proba.argmax(axis=1) == Y[TEST])
+        gaps.append(abs(proba.max(axis=1).mean() - accuracy))
+        losses.append(log_loss(Y[TEST], proba))
+    assert gaps[0] < gaps[1] / 2
+    assert losses[0] < losses[1]
+
+
+def test_the_result_is_the_average_with_the_temperature():
+    model = fitted(FOREST, TemperatureScaling())
+    assert len(model.calibrated_classifiers_) == 6
+    assert 0.5 < model.pool_temperature_ < 0.98
+    pairs = model.calibrated_classifiers_
+    assert pairs[0].calibrator is pairs[2].calibrator is not pairs[3].calibrator
+    average = np.mean([pair.predict_proba(X[TEST]) for pair in pairs], axis=0)
+    expected = average ** (1 / model.pool_temperature_)
+    expected /= expected.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(model.predict_proba(X[TEST]), expected)
+    np.testing.assert_allclose(
+        model.predict_proba(X[TEST][:1]), expected[:1], err_msg="one row alone"
+    )
+    plain = model.uncalibrated()
+    assert plain.pool_temperature_ == 1
+    assert len(plain.calibrated_classifiers_) == 6
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"n_repeats": 1},
+        {"cv": StratifiedKFold(3)},
+        {"cv": TimeSeriesSplit(2)},
+        {"cv": [(np.arange(100), np.arange(100, 300))]},
+        {"ensemble": False},
+    ],
+)
+def test_without_second_predictions_it_is_one(options):
+    assert fitted(GaussianNB(), TemperatureScaling(), **options).pool_temperature_ == 1
+
+
+def test_frozen_classifiers_are_not_repeated():
+    frozen = FrozenEstimator(GaussianNB().fit(X[TEST], Y[TEST]))
+    model = fitted(frozen, TemperatureScaling(), ensemble=True)
+    temperatures = {
+        pair.calibrator.temperature_ for pair in model.calibrated_classifiers_
+    }
+    assert len(temperatures) == 3
+    assert model.pool_temperature_ == 1
+
+
+def test_a_repeated_splitter_has_a_map_for_each_fold():
+    folds = RepeatedStratifiedKFold(n_splits=2, n_repeats=2, random_state=0)
+    model = fitted(FOREST, TemperatureScaling(), cv=folds)
+    temperatures = {
+        pair.calibrator.temperature_ for pair in model.calibrated_classifiers_
+    }
+    assert len(temperatures) == 4
+    assert 0.5 < model.pool_temperature_ < 1
+
+
+def test_each_label_has_a_temperature():
+    X, Y = make_multilabel_classification(200, n_classes=3, random_state=0)
+    model = CalibratedClassifier(FOREST, "platt").fit(X, Y)
+    temperature = model.pool_temperature_
+    assert temperature.shape == (3,)
+    pairs = model.calibrated_classifiers_
+    average = np.mean([pair.predict_proba(X) for pair in pairs], axis=0)
+    odds = (average / (1 - average)) ** (1 / temperature)
+    np.testing.assert_allclose(model.predict_proba(X), odds / (1 + odds))
+    proba = np.column_stack([1 - average[:, 0], average[:, 0]])
+    expected = sharpen(proba, temperature[0])[:, 1]
+    np.testing.assert_allclose(model.predict_proba(X)[:, 0], expected)
+
+
+def test_intervals_contain_the_probability_of_two_classes():
+    y = np.array(["no", "yes", "yes"])[Y]
+    model = CalibratedClassifier(FOREST, VennAbers()).fit(X[TRAIN], y[TRAIN])
+    assert model.pool_temperature_ < 1
+    low, high = np.moveaxis(model.predict_interval(X[TEST]), 2, 0)
+    proba = model.predict_proba(X[TEST])
+    assert (low <= proba).all()
+    assert (proba <= high).all()
+
+
+def test_explanation_in_words():
+    text = fitted(GaussianNB(), TemperatureScaling(), n_repeats=1).explanation_
+    assert text.startswith("Average of 3 classifiers, temperature 1.")
+    assert "Calibrator of classifier 1 to 3: TemperatureScaling()" in text
+    model = fitted(LinearSVC(random_state=0), n_repeats=1)
+    assert "PlattScaling()" in model.explanation_
+    assert "none" in fitted(GaussianNB()).explanation_
+    assert fitted(GaussianNB(), None).explanation_
+
+
+def test_margins_are_calibrated_by_default():
+    model = fitted(LinearSVC(random_state=0))
+    for each in model.calibrated_classifiers_[0].calibrator.per_label_.calibrators_:
+        assert each.weights_[0] == 0
+    loss = log_loss(Y[TEST], model.predict_proba(X[TEST]))
+    platt = clone(model).set_params(calibrator=PlattScaling())
+    platt.fit(X[TRAIN], Y[TRAIN])
+    assert loss < log_loss(Y[TEST], platt.predict_proba(X[TEST])) + 0.02
+    # The unit does not matter.
+    logistic = fitted(LogisticRegression())
+    assert "before calibration" in logistic.explanation_
+
+
+def test_bad_repeats():
+    with pytest.raises(ValueError, match="n_repeats"):
+        fitted(GaussianNB(), n_repeats=0)
