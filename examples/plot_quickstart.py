@@ -4,8 +4,8 @@ Calibrated probabilities from a network: a start
 ================================================
 
 A network that is trained for long on few and noisy images becomes overconfident. We
-search over losses that reduce this, apply temperature scaling to the result and to a
-network trained with cross-entropy, and compare the four models on test data.
+search over losses that reduce this, calibrate the result and a network trained with
+cross-entropy afterwards, and compare the four models on test data.
 
 Takes about half a minute on two cores. Prints one table and writes the
 reliability diagrams and the search results to the folder `quickstart_output`.
@@ -88,17 +88,18 @@ pd.DataFrame(search.cv_results_).to_csv(OUTPUT / "search.csv", index=False)
 print(f"\nChosen: {search.best_params_}\n")
 
 # %%
-# Temperature scaling
-# -------------------
-# The temperature is fitted to cross-validated predictions: five networks, each trained
-# on four fifths of the data, predict the remaining fifth.
+# Calibrate afterwards
+# --------------------
+# `CalibratedClassifier` trains six networks, each on two thirds of the data, calibrates
+# them with their predictions for the remaining third, and averages them. An average of
+# calibrated networks is underconfident; the classifier corrects this too.
 
-from sklearn_calib import CalibratedClassifier, TemperatureScaling
+from sklearn_calib import CalibratedClassifier
 
 models = {"cross-entropy": baseline, "searched loss": search.best_estimator_}
 for name, model in list(models.items()):
-    scaled = CalibratedClassifier(model, TemperatureScaling(), cv=5, ensemble=False)
-    models[f"{name}, scaled"] = scaled.fit(X_train, y_train)
+    calibrated = CalibratedClassifier(model)
+    models[f"{name}, calibrated"] = calibrated.fit(X_train, y_train)
 
 # %%
 # Measure
@@ -139,10 +140,9 @@ print(table.to_string(float_format="{:.3f}".format))
 # The network trained with cross-entropy is strongly overconfident: its ECE is 0.225,
 # where a calibrated model would stay below 0.037. The loss found by the search, dual
 # focal with gamma 8, has an ECE of 0.064, a lower log loss and a similar accuracy.
-# Temperature scaling improves both. It does not fully calibrate the first network: its
-# temperature is fitted to networks trained on four fifths of the data, which are even
-# more overconfident, so that the scaled network is underconfident. Loss and temperature
-# together give 0.046, which is within sampling noise: the interval contains 0.
+# Calibrated afterwards, both have an ECE within sampling noise, 0.040 and 0.045: their
+# intervals contain 0. Their log loss is the lowest, because an average of six networks
+# is also more accurate than one.
 
 # %%
 # Reliability diagrams

@@ -124,7 +124,7 @@ def test_searches_and_calibration_take_a_slice_dict():
 @pytest.mark.parametrize(
     "wrapper",
     [
-        CalibratedClassifier(NET, TemperatureScaling(), cv=2),
+        CalibratedClassifier(NET, TemperatureScaling(), cv=2, n_repeats=1),
         SelectiveClassifier(NET, coverage=0.8, cv=2),
     ],
 )
