@@ -46,11 +46,9 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 from sklearn_calib import CalibratedClassifier
+from sklearn_calib._expressions.rows import sharpen
 from sklearn_calib.calibrators import TemperatureScaling, get_calibrator
-from sklearn_calib.estimators._calibrated.linear_pool import (
-    fit_pool_temperature,
-    sharpen,
-)
+from sklearn_calib.estimators._calibrated.linear_pool import fit_pool_temperature
 from sklearn_calib.metrics import expected_calibration_error
 
 DATA = {

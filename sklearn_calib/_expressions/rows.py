@@ -14,6 +14,7 @@ from sklearn_calib._expressions.tensor import (
     Tensor,
     Values,
     exp,
+    expit,
     log,
     log1p,
     maximum,
@@ -169,6 +170,20 @@ def by_group(
 def log_of_tiny(proba: Values) -> Values:
     """Return the logarithm, finite for p = 0, so that gradients are finite."""
     return log(maximum(proba, np.finfo(proba.dtype).tiny))
+
+
+def sharpen(proba: Values, temperature: Any) -> Values:
+    """Return probabilities of classes whose logarithms are divided by a temperature.
+
+    For an array of temperatures, the columns are the probabilities of labels, whose
+    log-odds are divided.
+    """
+    if np.all(temperature == 1):
+        return proba
+    if np.ndim(temperature) > 0:
+        return expit((log_of_tiny(proba) - log_of_tiny(1 - proba)) / temperature)
+    sharp = softmax(log_of_tiny(proba) / temperature)
+    return maximum(sharp, np.finfo(proba.dtype).tiny)
 
 
 def _xlogx(proba: Tensor) -> Tensor:

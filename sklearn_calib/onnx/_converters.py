@@ -8,7 +8,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from sklearn_calib._expressions.rows import focal_posterior, log_of_tiny, softmax
+from sklearn_calib._expressions.rows import (
+    focal_posterior,
+    log_of_tiny,
+    sharpen,
+    softmax,
+)
 from sklearn_calib._expressions.tensor import Tensor, hstack, maximum, node, where
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib.calibrators import (
@@ -16,8 +21,6 @@ from sklearn_calib.calibrators import (
     GroupCalibrator,
     PerLabelCalibrator,
 )
-from sklearn_calib.estimators._calibrated.fold_calibrators import ClassifierCalibrator
-from sklearn_calib.estimators._calibrated.linear_pool import sharpen
 from sklearn_calib.onnx._onnx_graph import (
     ConversionError,
     Graph,
@@ -63,7 +66,7 @@ def pair_proba(
         )
     if not isinstance(calibrator, Calibrator | PerLabelCalibrator):
         return margin_proba(graph, calibrator, scores)
-    if not isinstance(calibrator, ClassifierCalibrator):
+    if isinstance(model.calibrator, str | Calibrator | PerLabelCalibrator):
         return part_proba(graph, calibrator, scores)
     logits = calibrator._as_logits(calibrator._all_columns(scores))
     proba = part_proba(graph, calibrator.classifier_, logits)

@@ -19,11 +19,9 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_calib import CalibratedClassifier
+from sklearn_calib._expressions.rows import sharpen
 from sklearn_calib.calibrators import PlattScaling, TemperatureScaling, VennAbers
-from sklearn_calib.estimators._calibrated.linear_pool import (
-    fit_pool_temperature,
-    sharpen,
-)
+from sklearn_calib.estimators._calibrated.linear_pool import fit_pool_temperature
 
 X, Y = make_classification(
     900, n_features=10, n_informative=5, n_classes=3, flip_y=0.2, random_state=0
@@ -188,12 +186,15 @@ def test_intervals_contain_the_probability_of_two_classes():
 
 def test_explanation_in_words():
     text = fitted(GaussianNB(), TemperatureScaling(), n_repeats=1).explanation_
-    assert text.startswith("Average of 3 classifiers, temperature 1.")
-    assert "Calibrator of classifier 1 to 3: TemperatureScaling()" in text
-    model = fitted(LinearSVC(random_state=0), n_repeats=1)
+    assert text.startswith("Average of 3 classifiers, which is not calibrated again.")
+    assert "Calibrator of classifier 1 to 3: TemperatureScaling" in text
+    model = fitted(LinearSVC(random_state=0))
+    temperature = round(model.pool_temperature_, 3)
+    assert f"calibrated with the temperature {temperature}." in model.explanation_
+    assert "Calibrator of classifier 4 to 6: label 0: Weighted" in model.explanation_
     assert "PlattScaling()" in model.explanation_
-    assert "none" in fitted(GaussianNB()).explanation_
-    assert fitted(GaussianNB(), None).explanation_
+    single = fitted(GaussianNB(), None).explanation_
+    assert single == "One classifier. Calibrator: None"
 
 
 def test_margins_are_calibrated_by_default():

@@ -20,6 +20,7 @@ from sklearn.utils.metadata_routing import (
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_calib._expressions.rows import sharpen
 from sklearn_calib._sklearn.doc_links import DocumentedEstimator
 from sklearn_calib._sklearn.metadata_routing import RoutingMixin
 from sklearn_calib._sklearn.response import find_response
@@ -63,10 +64,7 @@ from sklearn_calib.estimators._calibrated.fold_calibrators import (
     predict_held_out,
     share_folds,
 )
-from sklearn_calib.estimators._calibrated.linear_pool import (
-    fit_pool_temperature,
-    sharpen,
-)
+from sklearn_calib.estimators._calibrated.linear_pool import fit_pool_temperature
 from sklearn_calib.estimators._out_of_fold import (
     MemoryLike,
     SplitterLike,
@@ -575,18 +573,17 @@ class CalibratedClassifier(
         """How the probabilities are calculated, in words."""
         check_is_fitted(self)
         pairs = self.calibrated_classifiers_
-        texts = [explain(pair.calibrator) for pair in pairs]
-        lines = ["Probabilities of one classifier."]
-        if len(pairs) > 1:
-            temperature = np.array2string(
-                np.asarray(self.pool_temperature_), precision=3
-            )
-            lines = [f"Average of {len(pairs)} classifiers, temperature {temperature}."]
-        number = 1
-        for text, same in groupby(texts):
-            last = number + len(list(same)) - 1
-            lines.append(f"Calibrator of classifier {number} to {last}: {text}")
-            number = last + 1
+        if len(pairs) == 1:
+            return f"One classifier. Calibrator: {explain(pairs[0].calibrator)}"
+        how = f"calibrated with the temperature {np.round(self.pool_temperature_, 3)}"
+        if np.all(self.pool_temperature_ == 1):
+            how = "which is not calibrated again"
+        lines = [f"Average of {len(pairs)} classifiers, {how}."]
+        texts = [(explain(pair.calibrator), i) for i, pair in enumerate(pairs, 1)]
+        for text, same in groupby(texts, key=lambda each: each[0]):
+            first, *others = (number for _, number in same)
+            numbers = f"{first} to {others[-1]}" if others else f"{first}"
+            lines.append(f"Calibrator of classifier {numbers}: {text}")
         return "\n".join(lines)
 
     def get_metadata_routing(self) -> MetadataRouter:

@@ -6,8 +6,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import xlog1py, xlogy
 
-from sklearn_calib._expressions.rows import log_of_tiny, log_softmax, softmax
-from sklearn_calib._expressions.tensor import Values, expit, maximum
+from sklearn_calib._expressions.rows import log_of_tiny, log_softmax
 from sklearn_calib._numerics.sample_blocks import array_blocks
 from sklearn_calib._solvers.temperature_fit import bounded_temperature
 from sklearn_calib._validation.labels import encode_labels
@@ -104,17 +103,3 @@ def _temperature(pairs: Floats, codes: Ints, weight: Floats, n_members: int) -> 
 
     rho = minimize_scalar(loss, bounds=(0, 1), method="bounded").x
     return float(1 - rho * (1 - 1 / n_members))
-
-
-def sharpen(proba: Values, temperature: Any) -> Values:
-    """Return probabilities of classes whose logarithms are divided by a temperature.
-
-    For an array of temperatures, the columns are the probabilities of labels, whose
-    log-odds are divided.
-    """
-    if np.all(temperature == 1):
-        return proba
-    if np.ndim(temperature) > 0:
-        return expit((log_of_tiny(proba) - log_of_tiny(1 - proba)) / temperature)
-    sharp = softmax(log_of_tiny(proba) / temperature)
-    return maximum(sharp, np.finfo(proba.dtype).tiny)
