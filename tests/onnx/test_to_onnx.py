@@ -40,7 +40,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 @pytest.mark.parametrize("ensemble", [True, False])
 @pytest.mark.parametrize("response_method", ["decision_function", "predict_proba"])
-@pytest.mark.parametrize("calibrator", [PlattScaling(), LogisticRegression(), None])
+@pytest.mark.parametrize(
+    "calibrator", ["temperature", PlattScaling(), LogisticRegression(), None]
+)
 def test_calibrated_pipeline(
     data, largest_difference, ensemble, response_method, calibrator
 ):
