@@ -48,7 +48,7 @@ from threadpoolctl import threadpool_limits
 from sklearn_calib import CalibratedClassifier
 from sklearn_calib._expressions.rows import sharpen
 from sklearn_calib.calibrators import TemperatureScaling, get_calibrator
-from sklearn_calib.estimators._calibrated.linear_pool import fit_pool_temperature
+from sklearn_calib.estimators._calibrated.linear_pool import fit_pool
 from sklearn_calib.metrics import expected_calibration_error
 
 DATA = {
@@ -167,8 +167,7 @@ class Folds:
     def sharpened(self):
         """Return the average with the temperature of the package."""
         about = self.y, None, self.classes, self.n_members
-        temperature = fit_pool_temperature(self.held_out, self.rows, *about)
-        return sharpen(self.mean(), temperature)
+        return sharpen(self.mean(), *fit_pool(self.held_out, self.rows, *about))
 
     def power_mean(self, power):
         """Return a power mean, 0 for the geometric, with a temperature."""
@@ -239,7 +238,7 @@ def candidates(found, calibrator, y):
     halves = joint.fitted.predict_proba(found["2 x 1 held out"])
     half = temperature(np.log(halves), y[found["2 x 1 rows"]])
     corrected = max(1 - (half - 1) / 3, 0.1)
-    yield "the same, temperature extrapolated to all rows", sharpen(final, corrected)
+    yield "the same, temperature extrapolated to all rows", sharpen(final, corrected, 0)
     yield "5 x 1, one map, mean", joint.mean()
     folds = Folds(found, "3 x 2", calibrator, y, shared=True)
     yield "3 x 2, mean", folds.mean()

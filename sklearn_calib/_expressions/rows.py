@@ -172,17 +172,18 @@ def log_of_tiny(proba: Values) -> Values:
     return log(maximum(proba, np.finfo(proba.dtype).tiny))
 
 
-def sharpen(proba: Values, temperature: Any) -> Values:
-    """Return probabilities of classes whose logarithms are divided by a temperature.
+def sharpen(proba: Values, temperature: Any, offset: Any) -> Values:
+    """Return probabilities of classes from their logarithms / temperature + offset.
 
     For an array of temperatures, the columns are the probabilities of labels, whose
-    log-odds are divided.
+    log-odds are changed.
     """
-    if np.all(temperature == 1):
+    if np.all(temperature == 1) and not np.any(offset):
         return proba
     if np.ndim(temperature) > 0:
-        return expit((log_of_tiny(proba) - log_of_tiny(1 - proba)) / temperature)
-    sharp = softmax(log_of_tiny(proba) / temperature)
+        log_odds = log_of_tiny(proba) - log_of_tiny(1 - proba)
+        return expit(log_odds / temperature + offset)
+    sharp = softmax(log_of_tiny(proba) / temperature + offset)
     return maximum(sharp, np.finfo(proba.dtype).tiny)
 
 

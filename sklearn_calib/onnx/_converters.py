@@ -46,7 +46,7 @@ def calibrated_proba(
 ) -> Tensor:
     pairs = model.calibrated_classifiers_
     total: Any = sum(pair_proba(graph, model, pair, sources, dtype) for pair in pairs)
-    return sharpen(total / len(pairs), model.pool_temperature_)
+    return sharpen(total / len(pairs), model.pool_temperature_, model.pool_offset_)
 
 
 def pair_proba(

@@ -21,7 +21,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn_calib import CalibratedClassifier
 from sklearn_calib._expressions.rows import sharpen
 from sklearn_calib.calibrators import PlattScaling, TemperatureScaling, VennAbers
-from sklearn_calib.estimators._calibrated.linear_pool import fit_pool_temperature
+from sklearn_calib.estimators._calibrated.linear_pool import fit_pool
 
 X, Y = make_classification(
     900, n_features=10, n_informative=5, n_classes=3, flip_y=0.2, random_state=0
@@ -49,10 +49,14 @@ def draw_members(n_samples, variance, n_members, seed=0):
     return np.array([scaling.predict_proba(member) for member in logits]), y
 
 
-def temperature_of(members, y, n_members, weight=None):
+def pool_of(members, y, n_members, weight=None):
     proba, rows = np.concatenate(members[:2]), np.tile(np.arange(len(y)), 2)
     labels = np.arange(members.shape[2])
-    return fit_pool_temperature(proba, rows, y, weight, labels, n_members)
+    return fit_pool(proba, rows, y, weight, labels, n_members)
+
+
+def temperature_of(*arguments):
+    return pool_of(*arguments).temperature
 
 
 @pytest.mark.parametrize("variance", [0.5, 4.0])
@@ -62,7 +66,7 @@ def test_pairs_tell_the_temperature_of_many(variance):
     best = TemperatureScaling().fit(average, y).temperature_
     assert temperature_of(members, y, 10) == pytest.approx(best, abs=0.06)
     before = average.max(axis=1).mean() - np.mean(average.argmax(axis=1) == y)
-    proba = sharpen(average, temperature_of(members, y, 10))
+    proba = sharpen(average, *pool_of(members, y, 10))
     after = proba.max(axis=1).mean() - np.mean(proba.argmax(axis=1) == y)
     assert abs(after) < 0.3 * abs(before)
 
@@ -70,6 +74,25 @@ def test_pairs_tell_the_temperature_of_many(variance):
 def test_equal_members_are_an_average_already():
     members, y = draw_members(60, 0, 2)
     assert temperature_of(members, y, 10) > 0.999
+
+
+def test_class_frequencies_stay():
+    """A temperature alone would make rare classes rarer."""
+    rng = np.random.default_rng(0)
+    true = 2 * rng.normal(size=5000) - 4
+    y = (true + rng.logistic(size=5000) > 0).astype(int)
+    logits = true + 1.5 * rng.normal(size=(2, 5000))
+    members = np.stack([np.zeros_like(logits), logits], axis=2)
+    scaling = PlattScaling(from_logits=True)
+    scaling.fit(np.concatenate(members), np.tile(y, 2))
+    members = np.array([scaling.predict_proba(member) for member in members])
+    average = members.mean(axis=0)
+    pool = pool_of(members, y, 6)
+    assert pool.temperature < 0.8
+    frequency = sharpen(average, *pool)[:, 1].mean()
+    assert frequency == pytest.approx(average[:, 1].mean(), rel=1e-6)
+    alone = sharpen(average, pool.temperature, 0)[:, 1].mean()
+    assert alone < 0.95 * average[:, 1].mean()
 
 
 def test_perfect_averages_are_not_trusted():
@@ -115,7 +138,7 @@ def test_the_result_is_the_average_with_the_temperature():
     pairs = model.calibrated_classifiers_
     assert pairs[0].calibrator is pairs[2].calibrator is not pairs[3].calibrator
     average = np.mean([pair.predict_proba(X[TEST]) for pair in pairs], axis=0)
-    expected = average ** (1 / model.pool_temperature_)
+    expected = average ** (1 / model.pool_temperature_) * np.exp(model.pool_offset_)
     expected /= expected.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(model.predict_proba(X[TEST]), expected)
     np.testing.assert_allclose(
@@ -167,11 +190,8 @@ def test_each_label_has_a_temperature():
     assert temperature.shape == (3,)
     pairs = model.calibrated_classifiers_
     average = np.mean([pair.predict_proba(X) for pair in pairs], axis=0)
-    odds = (average / (1 - average)) ** (1 / temperature)
+    odds = (average / (1 - average)) ** (1 / temperature) * np.exp(model.pool_offset_)
     np.testing.assert_allclose(model.predict_proba(X), odds / (1 + odds))
-    proba = np.column_stack([1 - average[:, 0], average[:, 0]])
-    expected = sharpen(proba, temperature[0])[:, 1]
-    np.testing.assert_allclose(model.predict_proba(X)[:, 0], expected)
 
 
 def test_intervals_contain_the_probability_of_two_classes():

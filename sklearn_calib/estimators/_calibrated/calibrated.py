@@ -37,6 +37,7 @@ from sklearn_calib._state.schema import (
     Labels,
     ListOf,
     Number,
+    Numbers,
     Object,
     Spec,
     Tuple,
@@ -64,7 +65,10 @@ from sklearn_calib.estimators._calibrated.fold_calibrators import (
     predict_held_out,
     share_folds,
 )
-from sklearn_calib.estimators._calibrated.linear_pool import fit_pool_temperature
+from sklearn_calib.estimators._calibrated.linear_pool import (
+    fit_pool,
+    identity_pool,
+)
 from sklearn_calib.estimators._out_of_fold import (
     MemoryLike,
     SplitterLike,
@@ -186,6 +190,9 @@ class CalibratedClassifier(
         Temperature of the average, see Notes. It is 1 for one classifier, and if no
         sample has two held-out predictions.
 
+    pool_offset_ : ndarray of shape (n_classes,) or (n_labels,)
+        Offsets of the logarithms of the average, or of the log-odds of labels.
+
     n_features_in_ : int
         Number of features. Defined only if the classifier has it.
 
@@ -200,14 +207,15 @@ class CalibratedClassifier(
     -----
     An average of calibrated probabilities is underconfident [2]_: where classifiers
     disagree, it is close to the class frequencies, but is right more often than each
-    of them. Let :math:`\bar p` be the average over m classifiers, then the result is
-    proportional to :math:`\bar p^{1 / T}` with the temperature
-    :math:`T = 1 - \rho (1 - 1 / m)`. If the log-odds of the classifiers are a common
-    part plus independent errors, :math:`\rho` is the part of the errors in their
-    variance. It is estimated from averages of the two held-out predictions of each
-    sample, so the folds must be drawn at least twice. It maximises their likelihood,
-    times a beta distribution with a pseudo-count of 4, whose mean is the part of the
-    variance of the probabilities between the two predictions.
+    of them. Let :math:`\bar p_k` be the average of m classifiers for class k, then the
+    result is proportional to :math:`\bar p_k^{1 / T} e^{b_k}` with the temperature
+    :math:`T = 1 - \rho (1 - 1 / m)` and the offsets :math:`b_k`. If the log-odds of the
+    classifiers are a common part plus independent errors, :math:`\rho` is the part of
+    the errors in their variance. It is estimated from averages of the two held-out
+    predictions of each sample, so the folds must be drawn at least twice. It maximises
+    their likelihood, times a beta distribution with a pseudo-count of 4, whose mean is
+    the part of the variance of the probabilities between the two predictions. The
+    offsets keep the mean probability of each class, and add up to zero.
 
     With an int as `cv`, one calibrator is fitted to all held-out predictions of a
     repeat. With a splitter, each fold has its own calibrator, and the average is
@@ -274,6 +282,7 @@ class CalibratedClassifier(
     }
     # Of files in which the average is not calibrated.
     pool_temperature_: Any = 1.0
+    pool_offset_: Any = 0.0
 
     def __init__(
         self,
@@ -395,7 +404,7 @@ class CalibratedClassifier(
         if response == "margins":
             calibrator = make_calibrator(self.calibrator, is_multilabel, response)
         calibrators: list[Any] = [None] * len(classifiers)
-        self.pool_temperature_ = 1.0
+        pool = identity_pool(self.classes_)
         if calibrator is not None:
             rows = np.arange(len(y))
             tests = [rows[test] for _, test in splits]
@@ -405,9 +414,8 @@ class CalibratedClassifier(
             calibrators = [each for each in fitted for _ in range(n_sharing)]
             if len(classifiers) > 1:
                 held_out = predict_held_out(fitted, *parts, groups)
-                self.pool_temperature_ = fit_pool_temperature(
-                    *held_out, *data, len(classifiers)
-                )
+                pool = fit_pool(*held_out, *data, len(classifiers))
+        self.pool_temperature_, self.pool_offset_ = pool
         pairs = zip(classifiers, calibrators, strict=False)
         self.calibrated_classifiers_ = [
             CalibratedPair(*pair, from_logits, self.classes_) for pair in pairs
@@ -463,7 +471,7 @@ class CalibratedClassifier(
         pairs = self.calibrated_classifiers_
         groups = self._groups_of("predict_proba", X, self._only_groups(params))
         total: Any = sum(pair.predict_proba(X, groups) for pair in pairs)
-        return sharpen(total / len(pairs), self.pool_temperature_)
+        return sharpen(total / len(pairs), self.pool_temperature_, self.pool_offset_)
 
     @maps_blocks()
     def predict(self, X: MatrixLike, **params: Any) -> Array:
@@ -544,7 +552,9 @@ class CalibratedClassifier(
         check_is_fitted(self)
         pairs = self.calibrated_classifiers_
         mean = np.mean([pair.predict_interval(X) for pair in pairs], axis=0)
-        return sharpen(mean, np.full(2, self.pool_temperature_))
+        # The log-odds of a class against the others, which have different offsets.
+        offset = self.pool_offset_ * len(self.classes_) / (len(self.classes_) - 1)
+        return sharpen(mean, np.array([self.pool_temperature_]), offset[:, None])
 
     def uncalibrated(self) -> Self:
         """Return a fitted copy without calibrators, for comparison.
@@ -564,7 +574,7 @@ class CalibratedClassifier(
         pairs = self.calibrated_classifiers_
         find_response(pairs[0].estimator, self.response_method)  # refuses margins
         plain = copy.copy(self).set_params(calibrator=None, groups=None)
-        plain.pool_temperature_ = 1.0
+        plain.pool_temperature_, plain.pool_offset_ = identity_pool(self.classes_)
         plain.calibrated_classifiers_ = [pair.uncalibrated() for pair in pairs]
         return plain
 
@@ -669,6 +679,7 @@ class CalibratedClassifier(
             "classes_": Labels(),
             "calibrated_classifiers_": ListOf(pair),
             "pool_temperature_": Number(POSITIVE, is_optional=True),
+            "pool_offset_": Numbers("n_classes", is_optional=True),
         }
 
     def _get_saved_params(self) -> dict[str, Any]:
@@ -695,6 +706,7 @@ class CalibratedClassifier(
             "classes_": self.classes_,
             "calibrated_classifiers_": parts,
             "pool_temperature_": self.pool_temperature_,
+            "pool_offset_": self.pool_offset_,
         }
 
     def _set_state(self, state: dict[str, Any]) -> None:
@@ -711,6 +723,7 @@ class CalibratedClassifier(
             self.estimator = FrozenEstimator(pairs[0].estimator)
         self.classes_, self.calibrated_classifiers_ = classes, pairs
         self.pool_temperature_ = state.get("pool_temperature_", 1.0)
+        self.pool_offset_ = state.get("pool_offset_", np.zeros(len(classes)))
         self._fitted_groups = self.groups
         copy_features(pairs[0].estimator, self)
 

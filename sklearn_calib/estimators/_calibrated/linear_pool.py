@@ -1,30 +1,46 @@
-"""Temperature of the linear pool: the average of several calibrated classifiers."""
+"""Calibration of the linear pool: the average of several calibrated classifiers."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import xlog1py, xlogy
 
-from sklearn_calib._expressions.rows import log_of_tiny, log_softmax
-from sklearn_calib._numerics.sample_blocks import array_blocks
-from sklearn_calib._solvers.temperature_fit import bounded_temperature
+from sklearn_calib._expressions.rows import log_of_tiny, log_softmax, softmax
 from sklearn_calib._validation.labels import encode_labels
 from sklearn_calib._validation.types import Array, Floats, Ints
 
 # Pseudo-count of the prior distribution of rho, in samples.
 PRIOR_COUNT = 4.0
 
+# The offsets are found when no class frequency is further away, as a factor.
+TOLERANCE = 1e-9
+MAX_STEPS = 100
 
-def fit_pool_temperature(
+
+class Pool(NamedTuple):
+    """Temperature and offsets of the logarithms of averages."""
+
+    temperature: Any
+    offset: Any
+
+
+def identity_pool(classes: Any) -> Pool:
+    """Return the pool that leaves averages as they are."""
+    n_columns = len(classes)
+    is_multilabel = isinstance(classes, list)
+    return Pool(np.ones(n_columns) if is_multilabel else 1.0, np.zeros(n_columns))
+
+
+def fit_pool(
     proba: Floats,
     rows: Ints,
     y: Array,
     sample_weight: Array | None,
     classes: Any,
     n_members: int,
-) -> Any:
-    """Return the temperature that calibrates the average of several classifiers.
+) -> Pool:
+    """Return the temperature and offsets that calibrate an average of classifiers.
 
     Parameters
     ----------
@@ -51,8 +67,10 @@ def fit_pool_temperature(
     -------
     temperature : float or ndarray of shape (n_labels,)
         From 1 / n_members to 1. It is 1 if no sample has two predictions.
+
+    offset : ndarray of shape (n_classes,) or (n_labels,)
+        Added to logarithms, or to the log-odds of labels.
     """
-    is_multilabel = isinstance(classes, list)
     order = np.argsort(rows, kind="stable")
     samples, start, count = np.unique(
         rows[order], return_index=True, return_counts=True
@@ -61,45 +79,65 @@ def fit_pool_temperature(
     weight = np.ones(len(y)) if sample_weight is None else sample_weight
     weight = weight[samples]
     if n_members == 1 or not weight.any():
-        return np.ones(len(classes)) if is_multilabel else 1.0
+        return identity_pool(classes)
     pairs = np.stack([proba[order[start]], proba[order[start + 1]]])
-    if not is_multilabel:
+    if not isinstance(classes, list):
         codes = encode_labels(
             y[samples], labels=classes, n_classes=len(classes), name="y"
         )
-        return _temperature(pairs, codes, weight, n_members)
+        return _fit(pairs, codes, weight, n_members)
     columns = zip(np.moveaxis(pairs, 2, 0), y[samples].T, strict=True)
-    return np.array(
-        [
-            _temperature(np.stack([1 - p, p], axis=2), codes, weight, n_members)
-            for p, codes in columns
-        ]
-    )
+    fitted = [
+        _fit(np.stack([1 - p, p], axis=2), codes, weight, n_members)
+        for p, codes in columns
+    ]
+    temperature, offset = map(np.array, zip(*fitted, strict=True))
+    return Pool(temperature, offset[:, 1] - offset[:, 0])
 
 
-def _temperature(pairs: Floats, codes: Ints, weight: Floats, n_members: int) -> float:
-    """Return 1 - rho (1 - 1 / n_members), where rho is estimated from pairs.
+def _fit(pairs: Floats, codes: Ints, weight: Floats, n_members: int) -> Pool:
+    """Return the temperature 1 - rho (1 - 1 / n_members), and the offsets.
 
     If the log-odds of the members are a common part plus independent errors, rho is
     the part of the errors in their variance, and the best temperature of an average of
-    m members is proportional to 1 - rho (1 - 1 / m). Rho maximises the likelihood of
-    the averages of two, times a beta distribution whose mean is the same part of the
-    variance of the probabilities.
+    m members is proportional to 1 - rho (1 - 1 / m), where the class frequencies stay.
+    Rho maximises the likelihood of the averages of two, times a beta distribution whose
+    mean is the same part of the variance of the probabilities.
     """
     average = pairs.mean(axis=0)
-    twice = np.tile(codes, 2), np.tile(weight, 2)
-    singles = array_blocks(log_of_tiny(np.concatenate(pairs)), *twice)
-    logs = log_of_tiny(average) / bounded_temperature(singles)[0]
-    of_class = np.arange(len(codes)), codes
-    mean = np.average(np.concatenate(pairs), axis=0, weights=twice[1])
+    mean = np.average(average, axis=0, weights=weight)
     total = np.average(((pairs - mean) ** 2).sum(axis=2).mean(axis=0), weights=weight)
     errors = np.average(((pairs[0] - pairs[1]) ** 2).sum(axis=1), weights=weight) / 2
     expected = PRIOR_COUNT * min(errors / total, 1.0) if total > 0 else 0.0
+    centre = log_of_tiny(mean)
+
+    def likelihood(proba: Floats, temperature: float) -> float:
+        logs = log_softmax((log_of_tiny(proba) - centre) / temperature + centre)
+        return float(weight @ logs[np.arange(len(codes)), codes])
+
+    # A map that was fitted to the same samples may look too modest on them.
+    single = minimize_scalar(
+        lambda t: -sum(likelihood(each, t) for each in pairs),
+        bounds=(0.25, 4),
+        method="bounded",
+    ).x
 
     def loss(rho: float) -> float:
-        likelihood = weight @ log_softmax(logs / (1 - rho / 2))[of_class]
         prior = xlogy(expected, rho) + xlog1py(PRIOR_COUNT - expected, -rho)
-        return -(likelihood + prior)
+        return -(likelihood(average, single * (1 - rho / 2)) + prior)
 
     rho = minimize_scalar(loss, bounds=(0, 1), method="bounded").x
-    return float(1 - rho * (1 - 1 / n_members))
+    temperature = float(1 - rho * (1 - 1 / n_members))
+    return Pool(temperature, _offsets(log_of_tiny(average) / temperature, weight, mean))
+
+
+def _offsets(logits: Floats, weight: Floats, frequencies: Floats) -> Floats:
+    """Return the offsets for which the mean of the softmax is `frequencies`."""
+    offset = np.zeros_like(frequencies)
+    for _ in range(MAX_STEPS):
+        found = np.average(softmax(logits + offset), axis=0, weights=weight)
+        step = log_of_tiny(frequencies) - log_of_tiny(found)
+        offset += step
+        if np.abs(step).max() < TOLERANCE:
+            break
+    return offset - offset.mean()
