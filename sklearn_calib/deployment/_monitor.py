@@ -22,7 +22,7 @@ from sklearn_calib._validation.declarations import (
     StrOptions,
 )
 from sklearn_calib._validation.labels import as_labels, encode_labels
-from sklearn_calib._validation.samples import check_targets, check_two_classes
+from sklearn_calib._validation.samples import check_two_classes, read_samples
 from sklearn_calib._validation.types import Floats
 from sklearn_calib.deployment._evidence import (
     N_BLOCKS,
@@ -284,7 +284,7 @@ class CalibrationMonitor(Accumulator):
                 sample_weight if has_weight else np.ones(sample_weight.shape)
             )
         data = y_true, on_cpu(y_proba), self.labels, sample_weight
-        proba, codes, weight = check_targets(*data)
+        proba, codes, weight = read_samples(*data, "canonical").proba()
         if weight is not None and weight.max() > 1:
             raise ValueError(
                 f"sample_weight must be at most 1, got {weight.max():.6g}. A larger "

@@ -11,8 +11,7 @@ from sklearn_calib._numerics.binning import class_bin_sums
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import TARGETS, StrOptions, validate_params
 from sklearn_calib._validation.labels import as_labels, classes_of
-from sklearn_calib._validation.probabilities import check_proba
-from sklearn_calib._validation.samples import as_columns, check_targets
+from sklearn_calib._validation.samples import read_samples
 from sklearn_calib._validation.types import Array, Floats, Ints, Weights
 from sklearn_calib.displays._reliability.reliability_panels import (
     KINDS,
@@ -161,8 +160,10 @@ class ClasswiseReliabilityDisplay(ReliabilityPanels):
         [['ham', 'ECE 0.233'], ['spam', 'ECE 0.233']]
         """
         check_options(options, "mode", "pos_label")
-        proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
-        columns = check_proba(as_columns(proba)).T
+        proba, codes, weight = read_samples(
+            y_true, y_proba, labels, sample_weight, "canonical"
+        ).proba()
+        columns = proba.T
         labels = classes_of(y_true, labels)
         if classes is None and len(labels) > N_CLASSES:
             shown = _largest_errors(columns, codes, weight)

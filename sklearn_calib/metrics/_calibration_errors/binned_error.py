@@ -25,13 +25,12 @@ from sklearn_calib._validation.declarations import (
     declare_interval,
     validate_params,
 )
-from sklearn_calib._validation.probabilities import check_proba
 from sklearn_calib._validation.samples import (
     DeviceSamples,
     LazySamples,
-    Samples,
     as_columns,
     read_samples,
+    samples_by_class,
 )
 from sklearn_calib._validation.types import Array, Floats, Options
 from sklearn_calib.metrics._binned_sums.sample_sums import (
@@ -551,7 +550,7 @@ def gap_sums(samples: Any, n_bins: Any, strategy: str) -> GapSums:
         )
     if isinstance(samples, DeviceSamples):
         if isinstance(n_bins, str):
-            total = samples.proba.shape[0]
+            total = samples.matrix.shape[0]
             if samples.weight is not None:
                 total = float(samples.xp.sum(samples.weight))
             n_bins = cube_root_n_bins(total)
@@ -563,7 +562,7 @@ def gap_sums(samples: Any, n_bins: Any, strategy: str) -> GapSums:
         return GapSums(*device_class_sums(samples, n_bins, strategy), n_bins)
     n_bins = resolve_n_bins(n_bins, len(samples.codes), samples.weight)
     sums = class_bin_sums(
-        as_columns(samples.proba),
+        as_columns(samples.matrix),
         samples.codes,
         n_bins=n_bins,
         strategy=strategy,
@@ -586,20 +585,16 @@ def _column_gap_sums(samples: Any, n_bins: int | str, strategy: str) -> GapSums:
 
 def _isotonic_error(samples: Any, norm: str, average: str) -> float:
     """Return the error relative to the isotonic regression."""
-    if samples.mode != "classwise":
-        value, correct, weight = samples.column()
-        return isotonic_calibration_error(
-            value, correct, norm=norm, sample_weight=weight
-        )
-    if not isinstance(samples, Samples):
+    is_classwise = samples.mode == "classwise"
+    if is_classwise and isinstance(samples, DeviceSamples):
         raise ValueError(
             'strategy must be "uniform" or "quantile" for the classes of array API '
             'inputs, got "isotonic". Convert them to numpy arrays.'
         )
-    columns = check_proba(as_columns(samples.proba)).T
-    options: Options = {"norm": norm, "sample_weight": samples.weight}
     errors = [
-        isotonic_calibration_error(column, samples.codes == code, **options)
-        for code, column in enumerate(columns)
+        isotonic_calibration_error(value, correct, norm=norm, sample_weight=weight)
+        for value, correct, weight in samples_by_class(samples)
     ]
+    if not is_classwise:
+        return errors[0]
     return float(combine_classes(np.array(errors), norm, average))

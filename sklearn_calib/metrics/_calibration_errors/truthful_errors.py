@@ -27,7 +27,7 @@ from sklearn_calib._validation.declarations import (
     declare_interval,
     validate_params,
 )
-from sklearn_calib._validation.samples import check_evaluated, evaluated_problems
+from sklearn_calib._validation.samples import Column, read_samples, samples_by_class
 from sklearn_calib._validation.types import Bools, Floats, Options, Weights
 
 MODE = {"mode": [StrOptions(MODES), None]}
@@ -222,15 +222,10 @@ def quantile_squared_error(
     )
 
 
-def _evaluated(
-    *data: Any,
-) -> Iterator[tuple[Floats, Bools, Weights]]:
+def _evaluated(*data: Any) -> Iterator[Column]:
     """Yield evaluated probabilities, their outcomes and weights; one or each class."""
-    proba, codes, weight, mode = check_evaluated(
-        *data, of_two="classwise", of_more="classwise"
-    )
-    for value, outcome in evaluated_problems(proba, codes, mode):
-        yield value, outcome, weight
+    samples = read_samples(*data, of_two="classwise", of_more="classwise")
+    return samples_by_class(samples)
 
 
 def _two_bin_error(value: Floats, mass: Floats, n_correct: Floats) -> float:

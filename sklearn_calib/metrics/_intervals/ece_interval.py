@@ -19,7 +19,7 @@ from sklearn_calib._validation.declarations import (
     validate_params,
 )
 from sklearn_calib._validation.probabilities import check_proba, check_sample_weight
-from sklearn_calib._validation.samples import check_evaluated, resolve_mode
+from sklearn_calib._validation.samples import Samples, read_samples, resolve_mode
 from sklearn_calib._validation.types import Array, Floats, Seed
 from sklearn_calib.metrics._intervals.bin_noise import (
     bin_cells,
@@ -192,11 +192,8 @@ def ece_interval(
     >>> low
     0.0
     """
-    proba, codes, weight, mode = check_evaluated(
-        y_true, y_proba, labels, sample_weight, mode, pos_label
-    )
-    values, correct = evaluated(proba, codes, mode)
-    weight = np.ones(len(values)) if weight is None else weight
+    data = y_true, y_proba, labels, sample_weight, mode, pos_label
+    values, correct, weight = evaluated(read_samples(*data))
     if n_bins == "sweep":
         n_bins = _swept(values, correct, strategy=strategy, sample_weight=weight)
     cells, shape = bin_cells(values, weight, n_bins, strategy)
@@ -311,9 +308,10 @@ def ece_consistency_bound(
     True
     """
     proba = check_proba(y_proba, allow_1d=True)
-    values, _ = evaluated(proba, np.zeros(len(proba), int), resolve_mode(mode, proba))
     weight = check_sample_weight(sample_weight, proba)
-    weight = np.ones(len(values)) if weight is None else weight
+    codes = np.zeros(len(proba), int)  # there are no labels to read
+    samples = Samples(proba, codes, weight, resolve_mode(mode, proba))
+    values, _, weight = evaluated(samples)
     cells, shape = bin_cells(values, weight, n_bins, strategy)
     rng = check_random_state(random_state)
     errors = calibrated_errors(values, weight, cells, shape, norm, n_resamples, rng)

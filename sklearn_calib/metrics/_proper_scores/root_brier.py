@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from sklearn_calib._validation.declarations import TARGETS, validate_params
 from sklearn_calib._validation.probabilities import proba_blocks
-from sklearn_calib._validation.samples import as_columns, check_targets
+from sklearn_calib._validation.samples import read_samples
 
 
 @validate_params(TARGETS, prefer_skip_nested_validation=True)
@@ -79,8 +79,9 @@ def root_brier_score_loss(
     >>> round(root_brier_score_loss([0, 1, 2], y_proba), 3)
     0.306
     """
-    proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
-    proba = as_columns(proba)
+    proba, codes, weight = read_samples(
+        y_true, y_proba, labels, sample_weight, "canonical"
+    ).unchecked()
     squares = np.empty(len(proba))
     for rows, block in proba_blocks(proba):
         distance = np.array(block, dtype=np.float64)
