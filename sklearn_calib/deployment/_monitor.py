@@ -273,6 +273,7 @@ class CalibrationMonitor(Accumulator):
         self._check_unchanged()
         if is_empty(y_true) and is_empty(y_proba):
             labels = as_labels(self.labels, "labels")
+            # There are no samples to read.
             encode_labels(labels, labels=labels, n_classes=len(labels), name="labels")
             return self._append(self._alternatives().empty())
         has_weight = True

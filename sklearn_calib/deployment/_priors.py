@@ -95,6 +95,7 @@ def adjust_priors(
     array([[0.9 , 0.1 ],
            [0.69, 0.31]])
     """
+    # `read_samples` needs labels.
     proba = check_proba(y_proba, allow_1d=True)
     classes = np.arange(2 if proba.ndim == 1 else proba.shape[1])
     train = check_priors(train_priors, classes, "train_priors")
@@ -236,6 +237,7 @@ def estimate_priors(
     >>> print(priors.round(2), interval[1].round(2), is_ill.mean().round(2))
     [0.89 0.11] [0.09 0.13] 0.1
     """
+    # `read_samples` needs labels.
     proba = check_proba(y_proba, allow_1d=True).astype(np.float64, copy=False)
     if proba.ndim == 1:
         proba = np.column_stack([1 - proba, proba])

@@ -269,6 +269,7 @@ def _predict(
             "CalibratedClassifier."
         )
     where = f"estimators[{name!r}]"
+    # Each metric reads its samples; these messages name the array.
     proba = as_columns(check_proba(estimator, name=where, allow_1d=True))
     if len(proba) != len(y):
         raise ValueError(

@@ -171,6 +171,7 @@ def calibration_report(
 
     def report(rows: Any) -> pd.DataFrame:
         part = None if weight is None else weight[rows]
+        # The weights of a group must not all be zero.
         part = check_sample_weight(part, codes[rows])
         data = proba[rows], codes[rows], part
         return _report(*data, names, options, interval)

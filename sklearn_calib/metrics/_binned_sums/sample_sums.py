@@ -102,6 +102,7 @@ def split_by_group(
     """Return labels, probabilities and weights of each group, by its name."""
     if is_empty(groups) and is_empty(y_true) and is_empty(y_proba):
         return {}
+    # The samples are split here; `chunk_sums` reads those of each group.
     y_true = as_labels(y_true, "y_true")
     y_proba = as_proba_numbers(y_proba, "y_proba")
     check_lengths(len(y_true), len(y_proba))

@@ -155,6 +155,7 @@ def underconfidence(
 
 def _confidence_gap(posterior: ArrayLike, y_proba: ArrayLike) -> Floats:
     """Return the confidence of each sample minus its largest true probability."""
+    # `read_samples` needs labels.
     true = as_columns(check_proba(posterior, name="posterior", allow_1d=True))
     predicted = as_columns(check_proba(y_proba, allow_1d=True))
     if true.shape != predicted.shape:

@@ -169,6 +169,7 @@ def per_group(
     import pandas as pd
 
     metric = with_options(metric, options, per_group)
+    # The samples are split here; the metric reads those of each group.
     check_columns(y_proba, y_true, fixed_by_partial(metric, "labels", labels))
     y_true = as_labels(y_true, "y_true")
     call_for = _of_rows(metric, y_true, y_proba, labels, sample_weight)
@@ -304,6 +305,7 @@ def worst_group(
     0.233
     """
     metric = with_options(metric, options, worst_group)
+    # The samples are split here; the metric reads those of each group.
     check_columns(y_proba, y_true, fixed_by_partial(metric, "labels", labels))
     y_true = as_labels(y_true, "y_true")
     y_proba = check_proba_shape(y_proba, allow_1d=True)

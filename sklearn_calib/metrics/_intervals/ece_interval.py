@@ -307,9 +307,10 @@ def ece_consistency_bound(
     >>> 0.07 < bound < 0.09
     True
     """
+    # `read_samples` needs labels.
     proba = check_proba(y_proba, allow_1d=True)
     weight = check_sample_weight(sample_weight, proba)
-    codes = np.zeros(len(proba), int)  # there are no labels to read
+    codes = np.zeros(len(proba), dtype=np.int64)
     samples = Samples(proba, codes, weight, resolve_mode(mode, proba))
     values, _, weight = evaluated(samples)
     cells, shape = bin_cells(values, weight, n_bins, strategy)

@@ -298,6 +298,7 @@ def _read_scorer(
     """Return the metric of a named scorer, and change `probas` to what it takes."""
     scorer = find_scorer(name, "metric")
     for key, proba in probas.items():
+        # The metric of the scorer reads what it is called with.
         check_columns(proba, y_true, labels, key)
         proba = check_proba_shape(proba, name=key, allow_1d=True)
         metric, probas[key] = metric_and_input(scorer, proba)
