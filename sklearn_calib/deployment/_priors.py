@@ -11,11 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._solvers.stacking import stacking_weights
 from sklearn_calib._validation.arrays import as_numbers, is_instance, shown
-from sklearn_calib._validation.declarations import (
-    BETWEEN_0_AND_1,
-    DRAWS,
-    validate_params,
-)
+from sklearn_calib._validation.declarations import INTERVAL, validate_params
 from sklearn_calib._validation.probabilities import (
     ROW_SUM_TOLERANCE,
     check_proba,
@@ -40,8 +36,7 @@ STRENGTHS = [1, 3, 10, 30, 100, 300, 1000, 10_000]
         "y_proba": ["array-like"],
         "train_priors": ["array-like"],
         "priors": ["array-like"],
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
 def adjust_priors(
     y_proba: ArrayLike, train_priors: ArrayLike, priors: ArrayLike
@@ -122,10 +117,8 @@ def _adjust(proba: Floats, train_priors: Floats, priors: Floats) -> Floats:
         "y_proba": ["array-like"],
         "train_priors": ["array-like"],
         "sample_weight": ["array-like", None],
-        "confidence_level": BETWEEN_0_AND_1,
-        **DRAWS,
-    },
-    prefer_skip_nested_validation=True,
+        **INTERVAL,
+    }
 )
 def estimate_priors(
     y_proba: ArrayLike,

@@ -40,8 +40,7 @@ if TYPE_CHECKING:
         "groups": ["array-like", None],
         "confidence_level": [*BETWEEN_0_AND_1, None],
         "digits": [Interval(Integral, 0, 15, closed="both"), None],
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
 def calibration_report(
     y_true: ArrayLike,
@@ -161,9 +160,8 @@ def calibration_report(
 
     from sklearn_calib.evaluation._table import CompleteTable
 
-    proba, codes, weight = read_samples(
-        y_true, y_proba, labels, sample_weight, "canonical"
-    ).proba()
+    samples = read_samples(y_true, y_proba, labels, sample_weight, "canonical")
+    proba, codes, weight = samples.proba()
     names = list(classes_of(y_true, labels))
     options: Options = {"n_bins": n_bins, "strategy": strategy}
     interval: Options = {"n_resamples": n_resamples, "random_state": random_state}

@@ -155,8 +155,7 @@ class CalibrationBeltDisplay(FromEstimator):
             "validation": [StrOptions({*FIRST})],
             "max_degree": [Interval(Integral, 2, 4, closed="both")],
             "significance_level": BETWEEN_0_AND_1,
-        },
-        prefer_skip_nested_validation=True,
+        }
     )
     def from_predictions(
         cls,

@@ -142,8 +142,7 @@ class DecisionCurveDisplay(FromEstimator):
             **BANDS,
             "thresholds": ["array-like", None],
             "interval": [StrOptions({"bootstrap"}), None],
-        },
-        prefer_skip_nested_validation=True,
+        }
     )
     def from_predictions(
         cls,

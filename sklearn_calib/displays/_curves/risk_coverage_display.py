@@ -167,7 +167,7 @@ class RiskCoverageDisplay(FromEstimator):
         return {"confidence": confidence, "threshold": threshold, **options}
 
     @classmethod
-    @validate_params(CONSTRAINTS, prefer_skip_nested_validation=True)
+    @validate_params(CONSTRAINTS)
     def from_predictions(
         cls,
         y_true: ArrayLike,

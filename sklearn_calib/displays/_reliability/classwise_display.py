@@ -160,9 +160,8 @@ class ClasswiseReliabilityDisplay(ReliabilityPanels):
         [['ham', 'ECE 0.233'], ['spam', 'ECE 0.233']]
         """
         check_options(options, "mode", "pos_label")
-        proba, codes, weight = read_samples(
-            y_true, y_proba, labels, sample_weight, "canonical"
-        ).proba()
+        samples = read_samples(y_true, y_proba, labels, sample_weight, "canonical")
+        proba, codes, weight = samples.proba()
         columns = proba.T
         labels = classes_of(y_true, labels)
         if classes is None and len(labels) > N_CLASSES:

@@ -136,8 +136,7 @@ class CorpReliabilityDisplay(ReliabilityDiagram):
 
     @classmethod
     @validate_params(
-        {**EVALUATED, **BANDS, "interval": [StrOptions({"consistency"}), None]},
-        prefer_skip_nested_validation=True,
+        {**EVALUATED, **BANDS, "interval": [StrOptions({"consistency"}), None]}
     )
     def from_predictions(
         cls,

@@ -169,8 +169,7 @@ class ReliabilityDisplay(ReliabilityDiagram):
 
     @classmethod
     @validate_params(
-        {**EVALUATED, **BINS, **BANDS, "interval": [StrOptions(INTERVALS), None]},
-        prefer_skip_nested_validation=True,
+        {**EVALUATED, **BINS, **BANDS, "interval": [StrOptions(INTERVALS), None]}
     )
     def from_predictions(
         cls,

@@ -146,10 +146,7 @@ class SmoothReliabilityDisplay(ReliabilityDiagram):
     _points = ("prob_pred", "prob_true", "density")
 
     @classmethod
-    @validate_params(
-        {**EVALUATED, **BANDS, "interval": [StrOptions(INTERVALS), None]},
-        prefer_skip_nested_validation=True,
-    )
+    @validate_params({**EVALUATED, **BANDS, "interval": [StrOptions(INTERVALS), None]})
     def from_predictions(
         cls,
         y_true: ArrayLike,

@@ -19,7 +19,7 @@ from sklearn_calib._numerics.binning import (
 )
 from sklearn_calib._validation.declarations import (
     BINS_OF_ERRORS,
-    MODES,
+    MODE,
     TARGETS,
     StrOptions,
     declare_interval,
@@ -84,10 +84,9 @@ def expected_calibration_error(
         **NORM,
         "n_bins": [*BINS_OF_ERRORS["n_bins"], StrOptions({"sweep"})],
         "reduce_bias": ["boolean"],
-        "mode": [StrOptions(MODES), None],
+        **MODE,
         "return_n_bins": ["boolean"],
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
 def expected_calibration_error(
     y_true: ArrayLike,
@@ -276,10 +275,7 @@ def expected_calibration_error(
 
 
 @declare_interval(is_error=True, bins={"norm": "max"})
-@validate_params(
-    {**TARGETS, **BINS_OF_ERRORS, "mode": [StrOptions(MODES), None]},
-    prefer_skip_nested_validation=True,
-)
+@validate_params({**TARGETS, **BINS_OF_ERRORS, **MODE})
 def maximum_calibration_error(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -378,8 +374,7 @@ def maximum_calibration_error(
         **NORM,
         "reduce_bias": ["boolean"],
         "average": [StrOptions({"mean", "sum"})],
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
 def classwise_calibration_error(
     y_true: ArrayLike,

@@ -36,8 +36,7 @@ ROUNDING = 1e-9
         ],
         "monotone": ["boolean"],
         "mode": [StrOptions({"positive", "top_label"}), None],
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
 def integrated_calibration_index(
     y_true: ArrayLike,
@@ -148,15 +147,8 @@ def integrated_calibration_index(
     >>> round(integrated_calibration_index(y_true, expit(2 * logits)), 3)
     0.102
     """
-    value, outcome, weight = read_samples(
-        y_true,
-        y_proba,
-        labels,
-        sample_weight,
-        mode,
-        pos_label,
-        of_two="positive",
-    ).column()
+    data = y_true, y_proba, labels, sample_weight, mode, pos_label
+    value, outcome, weight = read_samples(*data, of_two="positive").column()
     value, mass, positives = sums_by_value(value, outcome, weight)
     log_odds = log_odds_of_one(value)
     curve = fit_curve(

@@ -73,8 +73,7 @@ def kde_calibration_error(
         "norm": [StrOptions({"l1", "l2"})],
         "mode": [StrOptions(MODES | {"canonical"}), None],
         "return_bandwidth": ["boolean"],
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
 def kde_calibration_error(
     y_true: ArrayLike,

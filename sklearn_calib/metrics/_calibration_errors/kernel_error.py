@@ -50,8 +50,7 @@ MEDIAN_ROWS = 1000
         "reduce_bias": ["boolean"],
         "block_size": [BLOCK, None],
         "squared": ["boolean"],
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
 def kernel_calibration_error(
     y_true: ArrayLike,
@@ -162,9 +161,8 @@ def kernel_calibration_error(
     >>> kernel_calibration_error(y_true, y_proba, reduce_bias=True)
     0.0
     """
-    proba, codes, weight = read_samples(
-        y_true, y_proba, labels, sample_weight, mode
-    ).proba()
+    samples = read_samples(y_true, y_proba, labels, sample_weight, mode)
+    proba, codes, weight = samples.proba()
     proba = in_double(proba)
     check_pairs(len(proba), weight, reduce_bias, block_size)
     if block_size is None:

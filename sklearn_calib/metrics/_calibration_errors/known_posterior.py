@@ -18,7 +18,7 @@ POSTERIORS = {
 }
 
 
-@validate_params(POSTERIORS, prefer_skip_nested_validation=True)
+@validate_params(POSTERIORS)
 def overconfidence(
     posterior: ArrayLike,
     y_proba: ArrayLike,
@@ -98,7 +98,7 @@ def overconfidence(
     return _mean_excess(_confidence_gap(posterior, y_proba), measure, sample_weight)
 
 
-@validate_params(POSTERIORS, prefer_skip_nested_validation=True)
+@validate_params(POSTERIORS)
 def underconfidence(
     posterior: ArrayLike,
     y_proba: ArrayLike,

@@ -15,7 +15,7 @@ from sklearn_calib._numerics.heat_kernel import (
     smoothed_norm,
 )
 from sklearn_calib._validation.declarations import (
-    MODES,
+    MODE,
     TARGETS,
     Interval,
     StrOptions,
@@ -62,10 +62,9 @@ def smooth_expected_calibration_error(
             Interval(Real, SMALLEST_BANDWIDTH, 1, closed="both"),
             StrOptions({"auto"}),
         ],
-        "mode": [StrOptions(MODES), None],
+        **MODE,
         "return_bandwidth": ["boolean"],
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
 def smooth_expected_calibration_error(
     y_true: ArrayLike,

@@ -21,20 +21,17 @@ from sklearn_calib._numerics.binning import (
 )
 from sklearn_calib._validation.declarations import (
     BINS,
-    MODES,
+    MODE,
     TARGETS,
-    StrOptions,
     declare_interval,
     validate_params,
 )
 from sklearn_calib._validation.samples import Column, read_samples, samples_by_class
 from sklearn_calib._validation.types import Bools, Floats, Options, Weights
 
-MODE = {"mode": [StrOptions(MODES), None]}
-
 
 @declare_interval(is_error=True, power=1)
-@validate_params({**TARGETS, **MODE}, prefer_skip_nested_validation=True)
+@validate_params({**TARGETS, **MODE})
 def averaged_two_bin_error(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -131,10 +128,7 @@ def averaged_two_bin_error(
 
 
 @declare_interval(is_error=True, power=1)
-@validate_params(
-    {**TARGETS, **MODE, "n_bins": BINS["n_bins"]},
-    prefer_skip_nested_validation=True,
-)
+@validate_params({**TARGETS, **MODE, "n_bins": BINS["n_bins"]})
 def quantile_squared_error(
     y_true: ArrayLike,
     y_proba: ArrayLike,

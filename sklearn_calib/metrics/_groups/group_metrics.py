@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from inspect import signature
-from numbers import Integral
 from operator import call
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +15,9 @@ from sklearn_calib._sklearn.metric_options import with_options
 from sklearn_calib._validation.arrays import as_numbers
 from sklearn_calib._validation.declarations import (
     BETWEEN_0_AND_1,
+    COUNT,
     DRAWS,
     TARGETS,
-    Interval,
     declare_interval,
     validate_params,
 )
@@ -210,7 +209,7 @@ def per_group(
 @validate_params(
     {
         **OF_GROUPS,
-        "min_samples": [Interval(Integral, 1, None, closed="left")],
+        "min_samples": COUNT,
         "greater_is_better": ["boolean"],
     },
     # The metric checks the other options.

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_calib._validation.declarations import (
-    MODES,
+    MODE,
     TARGETS,
     StrOptions,
     declare_interval,
@@ -25,9 +25,8 @@ from sklearn_calib._validation.types import Floats, Ints
         **TARGETS,
         "groups": ["array-like"],
         "scale": [StrOptions({"noise", "size"})],
-        "mode": [StrOptions(MODES), None],
-    },
-    prefer_skip_nested_validation=True,
+        **MODE,
+    }
 )
 def multicalibration_error(
     y_true: ArrayLike,

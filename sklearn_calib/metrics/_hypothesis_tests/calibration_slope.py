@@ -54,8 +54,7 @@ class CalibrationSlopeResult(NamedTuple):
         "mode": [StrOptions(MODES | {"multinomial"}), None],
         "reference": [object],
         "confidence_level": BETWEEN_0_AND_1,
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
 def calibration_slope(
     y_true: ArrayLike,

@@ -52,8 +52,7 @@ class ChiSquareResult(NamedTuple):
         "ddof": [Interval(Integral, 0, None, closed="left")],
         "method": [StrOptions({"asymptotic", "auto"})],
         **DRAWS,
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
 def hosmer_lemeshow_test(
     y_true: ArrayLike,

@@ -50,8 +50,7 @@ ENOUGH = 20
         **DRAWS,
         "method": [StrOptions({"asymptotic", "bootstrap", "consistency"})],
         "block_size": [BLOCK],
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
 def kernel_calibration_test(
     y_true: ArrayLike,

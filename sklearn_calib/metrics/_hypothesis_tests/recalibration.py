@@ -26,10 +26,7 @@ MAX_STEPS = 50
 SINGULAR = 1e-13
 
 
-@validate_params(
-    {**TARGETS, "mode": [TESTED], "reference": [object]},
-    prefer_skip_nested_validation=True,
-)
+@validate_params({**TARGETS, "mode": [TESTED], "reference": [object]})
 def recalibration_test(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -129,9 +126,8 @@ def recalibration_test(
     >>> recalibration_test(y_true, overconfident).pvalue < 0.001
     True
     """
-    proba, codes, weight = read_samples(
-        y_true, y_proba, labels, sample_weight, mode
-    ).proba()
+    samples = read_samples(y_true, y_proba, labels, sample_weight, mode)
+    proba, codes, weight = samples.proba()
     if mode == "top_label" and reference is not None:
         raise ValueError(
             f'reference must be None with mode="top_label", got {shown(reference)}. '

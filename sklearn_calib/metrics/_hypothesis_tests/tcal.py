@@ -29,8 +29,7 @@ DRAWN = 2**20
         "labels": TARGETS["labels"],
         "mode": [TESTED],
         **DRAWS,
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
 def tcal_test(
     y_true: ArrayLike,

@@ -12,8 +12,7 @@ from sklearn.utils import check_random_state
 
 from sklearn_calib._sklearn.metric_options import with_options
 from sklearn_calib._validation.declarations import (
-    BETWEEN_0_AND_1,
-    DRAWS,
+    INTERVAL,
     PROGRESS,
     TARGETS,
     IntervalKind,
@@ -36,11 +35,10 @@ METHODS = {"auto", "basic", "bca", "debiased", "percentile"}
 @validate_params(
     {
         **TARGETS,
-        **DRAWS,
+        **INTERVAL,
         **PROGRESS,
         "method": [StrOptions(METHODS)],
         "stratify": ["boolean"],
-        "confidence_level": BETWEEN_0_AND_1,
     },
     # The metric checks the other options.
     prefer_skip_nested_validation=False,

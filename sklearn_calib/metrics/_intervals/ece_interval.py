@@ -13,7 +13,8 @@ from sklearn_calib._validation.declarations import (
     BETWEEN_0_AND_1,
     BINS,
     DRAWS,
-    MODES,
+    INTERVAL,
+    MODE,
     TARGETS,
     StrOptions,
     validate_params,
@@ -36,13 +37,11 @@ from sklearn_calib.metrics._intervals.bin_noise import (
     {
         **TARGETS,
         **BINS,
-        **DRAWS,
+        **INTERVAL,
         "n_bins": [*BINS["n_bins"], StrOptions({"sweep"})],
         "norm": [StrOptions({"l1", "l2", "max"})],
-        "mode": [StrOptions(MODES), None],
-        "confidence_level": BETWEEN_0_AND_1,
-    },
-    prefer_skip_nested_validation=True,
+        **MODE,
+    }
 )
 def ece_interval(
     y_true: ArrayLike,
@@ -218,10 +217,9 @@ def ece_interval(
         **BINS,
         **DRAWS,
         "norm": [StrOptions({"l1", "l2", "max"})],
-        "mode": [StrOptions(MODES), None],
+        **MODE,
         "level": BETWEEN_0_AND_1,
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
 def ece_consistency_bound(
     y_proba: ArrayLike,

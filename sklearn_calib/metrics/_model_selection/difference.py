@@ -11,15 +11,10 @@ from numpy.typing import ArrayLike
 from scipy.stats import norm
 from sklearn.utils import check_random_state
 
-from sklearn_calib._sklearn.metric_options import (
-    name_of,
-    refuse_options,
-    with_options,
-)
+from sklearn_calib._sklearn.metric_options import name_of, refuse_options, with_options
 from sklearn_calib._sklearn.scorer_objects import metric_and_input
 from sklearn_calib._validation.declarations import (
-    BETWEEN_0_AND_1,
-    DRAWS,
+    INTERVAL,
     PROGRESS,
     TARGETS,
     interval_kind,
@@ -86,10 +81,9 @@ class PairedSample(NamedTuple):
         "y_proba_b": TARGETS["y_proba"],
         "labels": TARGETS["labels"],
         "sample_weight": TARGETS["sample_weight"],
-        **DRAWS,
+        **INTERVAL,
         **PROGRESS,
         "alternative": [ALTERNATIVES],
-        "confidence_level": BETWEEN_0_AND_1,
     },
     # The metric checks the other options.
     prefer_skip_nested_validation=False,

@@ -123,7 +123,7 @@ DECOMPOSITION = {
 
 
 @declare_interval(is_error=True)
-@validate_params(DECOMPOSITION, prefer_skip_nested_validation=True)
+@validate_params(DECOMPOSITION)
 def proper_calibration_error(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -241,7 +241,7 @@ def proper_calibration_error(
     return before - after
 
 
-@validate_params(DECOMPOSITION, prefer_skip_nested_validation=True)
+@validate_params(DECOMPOSITION)
 def refinement_error(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -370,7 +370,7 @@ class ScoreDecomposition(NamedTuple):
     uncertainty: float
 
 
-@validate_params(DECOMPOSITION, prefer_skip_nested_validation=True)
+@validate_params(DECOMPOSITION)
 def score_decomposition(
     y_true: ArrayLike,
     y_proba: ArrayLike,
