@@ -234,9 +234,7 @@ def top_label(proba: Floats) -> tuple[Floats, Ints]:
     return confidence, predicted
 
 
-def top_label_correct(
-    proba: Floats, codes: Ints, *, name: str = "y_proba"
-) -> tuple[Floats, Bools]:
+def top_label_correct(proba: Floats, codes: Ints) -> tuple[Floats, Bools]:
     """Return the confidence of each sample and whether its prediction is correct.
 
     The values of `proba` are checked in the same pass. `codes` are column indices, as
@@ -245,7 +243,7 @@ def top_label_correct(
     """
     confidence = np.empty(len(proba), dtype=proba.dtype)
     correct = np.empty(len(proba), dtype=bool)
-    for rows, block in proba_blocks(proba, name=name):
+    for rows, block in proba_blocks(proba):
         confidence[rows], correct[rows], _ = block_correct(block, codes[rows])
     return confidence, correct
 

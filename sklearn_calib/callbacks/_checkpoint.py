@@ -18,12 +18,7 @@ from skorch.callbacks import (
 from skorch.history import History
 
 from sklearn_calib._state.whole_file import whole_file
-from sklearn_calib._torch.net_state import (
-    from_bytes,
-    get_states,
-    set_states,
-    to_bytes,
-)
+from sklearn_calib._torch.net_state import from_bytes, get_states, set_states, to_bytes
 from sklearn_calib._torch.processes import group_of, is_first, wait
 from sklearn_calib._validation.arrays import shown
 
@@ -180,7 +175,8 @@ class Checkpoint(Callback):
     def _write(self, net: NeuralNet, n_epochs: int) -> None:
         content = {
             "key": self.key_,
-            "history": json.dumps(net.history[:n_epochs], default=_to_number),
+            # Numpy scalars become Python scalars.
+            "history": json.dumps(net.history[:n_epochs], default=lambda x: x.item()),
             "states": get_states(net),
             "callbacks": {name: _get_state(each) for name, each in net.callbacks_},
         }
@@ -190,11 +186,6 @@ class Checkpoint(Callback):
 
 
 _KEYS = {"key", "history", "states", "callbacks"}
-
-
-def _to_number(value: Any) -> Any:
-    """Return a numpy scalar as a Python scalar, for JSON."""
-    return value.item()
 
 
 def _get_state(callback: Any) -> Any:

@@ -6,13 +6,8 @@ import numpy as np
 from scipy.stats import beta
 from sklearn.utils import check_random_state
 
-from sklearn_calib._validation.declarations import INTERVAL
 from sklearn_calib._validation.types import Array, Floats, Ints, Seed, Weights
 
-# Constraints of the parameters that all bands share, for `validate_params`.
-BANDS = {
-    **INTERVAL,
-}
 # Confidences in the same cell of a grid of this size are treated as equal in draws.
 N_CELLS = 2**12
 

@@ -14,7 +14,7 @@ from sklearn_calib._numerics.net_benefit import (
     number_reached,
     sums_by_number,
 )
-from sklearn_calib._validation.declarations import StrOptions, validate_params
+from sklearn_calib._validation.declarations import INTERVAL, StrOptions, validate_params
 from sklearn_calib._validation.types import Array, Floats, Seed
 from sklearn_calib.displays._base.axes import (
     ABOVE,
@@ -25,7 +25,6 @@ from sklearn_calib.displays._base.axes import (
     new_axes,
 )
 from sklearn_calib.displays._base.bands import (
-    BANDS,
     draw_bootstrap,
     group_samples,
     pointwise_band,
@@ -139,7 +138,7 @@ class DecisionCurveDisplay(FromEstimator):
     @validate_params(
         {
             **EVALUATED,
-            **BANDS,
+            **INTERVAL,
             "thresholds": ["array-like", None],
             "interval": [StrOptions({"bootstrap"}), None],
         }

@@ -10,10 +10,9 @@ from numpy.typing import ArrayLike
 from scipy.optimize import isotonic_regression
 
 from sklearn_calib._numerics.binning import sums_by_value
-from sklearn_calib._validation.declarations import StrOptions, validate_params
+from sklearn_calib._validation.declarations import INTERVAL, StrOptions, validate_params
 from sklearn_calib._validation.types import Floats, Seed
 from sklearn_calib.displays._base.bands import (
-    BANDS,
     draw_calibrated,
     group_samples,
     pointwise_band,
@@ -136,7 +135,7 @@ class CorpReliabilityDisplay(ReliabilityDiagram):
 
     @classmethod
     @validate_params(
-        {**EVALUATED, **BANDS, "interval": [StrOptions({"consistency"}), None]}
+        {**EVALUATED, **INTERVAL, "interval": [StrOptions({"consistency"}), None]}
     )
     def from_predictions(
         cls,

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from sklearn_calib._validation.declarations import (
     BINS,
+    INTERVAL,
     TARGETS,
     StrOptions,
     validate_params,
@@ -18,7 +19,6 @@ from sklearn_calib._validation.groups import group_members, select_columns
 from sklearn_calib._validation.labels import as_labels, classes_of
 from sklearn_calib._validation.types import Array, Floats, Ints, Options, Seed
 from sklearn_calib.displays._base.axes import artists, named_classes
-from sklearn_calib.displays._base.bands import BANDS
 from sklearn_calib.displays._base.from_predictions import EVALUATED, evaluate
 from sklearn_calib.displays._reliability.diagram import LINE
 from sklearn_calib.displays._reliability.reliability_panels import (
@@ -120,7 +120,7 @@ class GroupReliabilityDisplay(ReliabilityPanels):
             "groups": ["array-like"],
             "kind": [StrOptions(set(KINDS))],
             "mode": EVALUATED["mode"],
-            **BANDS,
+            **INTERVAL,
         },
         prefer_skip_nested_validation=False,
     )

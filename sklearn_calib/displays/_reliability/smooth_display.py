@@ -13,10 +13,9 @@ from sklearn_calib._numerics.heat_kernel import (
     cosine_coefficients,
     self_consistent_bandwidth,
 )
-from sklearn_calib._validation.declarations import StrOptions, validate_params
+from sklearn_calib._validation.declarations import INTERVAL, StrOptions, validate_params
 from sklearn_calib._validation.types import Array, Floats, Seed, Weights
 from sklearn_calib.displays._base.bands import (
-    BANDS,
     Groups,
     draw_bootstrap,
     draw_calibrated,
@@ -146,7 +145,9 @@ class SmoothReliabilityDisplay(ReliabilityDiagram):
     _points = ("prob_pred", "prob_true", "density")
 
     @classmethod
-    @validate_params({**EVALUATED, **BANDS, "interval": [StrOptions(INTERVALS), None]})
+    @validate_params(
+        {**EVALUATED, **INTERVAL, "interval": [StrOptions(INTERVALS), None]}
+    )
     def from_predictions(
         cls,
         y_true: ArrayLike,

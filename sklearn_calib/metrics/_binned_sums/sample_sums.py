@@ -25,7 +25,6 @@ from sklearn_calib._validation.arrays import (
     convert_to_numpy,
     device,
     is_empty,
-    on_cpu,
     row_blocks,
 )
 from sklearn_calib._validation.dask_arrays import sum_of_blocks
@@ -34,6 +33,7 @@ from sklearn_calib._validation.labels import as_labels
 from sklearn_calib._validation.probabilities import (
     as_proba_numbers,
     check_sample_weight,
+    nonzero_weight,
     proba_blocks,
     weight_factor,
 )
@@ -132,14 +132,9 @@ def chunk_sums(
     """Return the sums of a chunk by mode; None if it has no samples or no weight."""
     if is_empty(y_true) and is_empty(y_proba):
         return None
-    factor, has_weight = 1.0, True
-    if sample_weight is not None:
-        sample_weight = as_numbers(on_cpu(sample_weight), "sample_weight")
-        has_weight = bool(sample_weight.any())
-        # The other arguments are checked even if the chunk adds nothing.
-        sample_weight = sample_weight if has_weight else np.ones(sample_weight.shape)
-        factor = weight_factor(sample_weight.max()) if sample_weight.size else 1.0
-    samples: Any = read_samples(y_true, y_proba, labels, sample_weight, "top_label")
+    weight, has_weight = nonzero_weight(sample_weight)
+    factor = 1.0 if weight is None or not weight.size else weight_factor(weight.max())
+    samples: Any = read_samples(y_true, y_proba, labels, weight, "top_label")
     is_elsewhere = isinstance(samples, DeviceSamples)
     top, totals = (_device_totals if is_elsewhere else _top_label_totals)(samples)
     class_cells = _device_class_cells if is_elsewhere else _class_cells

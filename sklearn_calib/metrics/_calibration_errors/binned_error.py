@@ -570,11 +570,10 @@ def gap_sums(samples: Any, n_bins: Any, strategy: str) -> GapSums:
 def _column_gap_sums(samples: Any, n_bins: int | str, strategy: str) -> GapSums:
     """Return the sums of one probability per sample."""
     value, correct, weight = samples.column()
-    options: Options = {"strategy": strategy, "sample_weight": weight}
     if n_bins == "sweep":
-        n_bins = sweep_n_bins(value, correct, **options)
+        n_bins = sweep_n_bins(value, correct, strategy=strategy, sample_weight=weight)
     n_bins = resolve_n_bins(n_bins, len(value), weight)
-    sums = row_gap_sums(value, correct, n_bins=n_bins, **options)
+    sums = row_gap_sums(value, correct, weight, n_bins=n_bins, strategy=strategy)
     return GapSums(*sums, n_bins)
 
 
@@ -587,8 +586,7 @@ def _isotonic_error(samples: Any, norm: str, average: str) -> float:
             'inputs, got "isotonic". Convert them to numpy arrays.'
         )
     errors = [
-        isotonic_calibration_error(value, correct, norm=norm, sample_weight=weight)
-        for value, correct, weight in samples_by_class(samples)
+        isotonic_calibration_error(*each, norm) for each in samples_by_class(samples)
     ]
     if not is_classwise:
         return errors[0]
