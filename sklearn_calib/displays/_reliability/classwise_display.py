@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -23,6 +24,7 @@ from sklearn_calib.displays._reliability.reliability_panels import (
 N_CLASSES = 12
 
 
+@dataclass(eq=False, repr=False)
 class ClasswiseReliabilityDisplay(ReliabilityPanels):
     """Class-wise reliability diagrams: one panel for the probability of each class.
 
@@ -74,12 +76,10 @@ class ClasswiseReliabilityDisplay(ReliabilityPanels):
     _column = "class"
     _way_out = "Pass classes= of the earlier display."
 
-    def __init__(
-        self, displays: list[Any], classes: Array, *, name: str | None = None
-    ) -> None:
-        self.displays = displays
-        self.classes = classes
-        self.name = name
+    displays: list[Any]
+    classes: Array
+    _: KW_ONLY
+    name: str | None = None
 
     @classmethod
     @validate_params(

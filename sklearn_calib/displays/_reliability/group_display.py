@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any, Self
 
@@ -32,6 +33,7 @@ from sklearn_calib.metrics import ece_interval
 N_GROUPS = 12
 
 
+@dataclass(eq=False, repr=False)
 class GroupReliabilityDisplay(ReliabilityPanels):
     r"""Reliability diagram of each group: one panel for each group of samples.
 
@@ -98,20 +100,12 @@ class GroupReliabilityDisplay(ReliabilityPanels):
     # The sizes of groups differ too much.
     _has_one_scale = False
 
-    def __init__(
-        self,
-        displays: list[Any],
-        groups: Array,
-        n_samples: Ints,
-        *,
-        error_intervals: Floats | None = None,
-        name: str | None = None,
-    ) -> None:
-        self.displays = displays
-        self.groups = groups
-        self.n_samples = n_samples
-        self.error_intervals = error_intervals
-        self.name = name
+    displays: list[Any]
+    groups: Array
+    n_samples: Ints
+    _: KW_ONLY
+    error_intervals: Floats | None = None
+    name: str | None = None
 
     @classmethod
     @validate_params(
