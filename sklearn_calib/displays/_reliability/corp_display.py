@@ -248,10 +248,9 @@ class CorpReliabilityDisplay(ReliabilityDiagram):
         >>> display.prob_true
         array([0. , 0.5, 0.5, 1. ])
         """
-        mode, pos_label, evaluated = evaluate(
+        mode, pos_label, (confidence, correct, weight) = evaluate(
             y_true, y_proba, mode, pos_label, labels, sample_weight
         )
-        confidence, correct, weight = evaluated
         weight = np.ones(len(correct)) if weight is None else weight
         value, mass, n_correct = sums_by_value(
             confidence.astype(np.float64), correct, weight

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_calib._validation.arrays import on_cpu
 from sklearn_calib._validation.declarations import (
     BINS,
     INTERVAL,
@@ -219,10 +220,9 @@ class GroupReliabilityDisplay(ReliabilityPanels):
         [['a', '2 samples'], ['b', '2 samples'], ['overall', '4 samples']]
         """
         check_options(options)
-        mode, pos_label, evaluated = evaluate(
+        mode, pos_label, (confidence, correct, weight) = evaluate(
             y_true, y_proba, mode, pos_label, labels, sample_weight
         )
-        confidence, correct, weight = evaluated
         rows = _rows_shown(groups, np.ones(len(correct)) if weight is None else weight)
         n_samples = np.array([len(each) for each in rows.values()])
         names = np.empty(len(rows), dtype=object)
@@ -234,8 +234,8 @@ class GroupReliabilityDisplay(ReliabilityPanels):
         same: Options = {"mode": "confidence"}
         y_shown = correct
         if mode == "positive":
-            y_shown = as_labels(y_true, "y_true").ravel()
-            same = {"pos_label": pos_label, "labels": classes_of(y_true, labels)}
+            y_shown = as_labels(on_cpu(y_true), "y_true").ravel()
+            same = {"pos_label": pos_label, "labels": classes_of(y_shown, labels)}
         bins = {key: options[key] for key in BINS.keys() & options}
         displays, intervals = [], []
         for part, panel in zip(rows.values(), axes, strict=True):

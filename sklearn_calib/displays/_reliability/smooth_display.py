@@ -264,10 +264,9 @@ class SmoothReliabilityDisplay(ReliabilityDiagram):
         >>> display.line_.get_label()
         'a guess (smECE 0.225)'
         """
-        mode, pos_label, evaluated = evaluate(
+        mode, pos_label, (confidence, correct, weight) = evaluate(
             y_true, y_proba, mode, pos_label, labels, sample_weight
         )
-        confidence, correct, weight = evaluated
         weight = np.ones(len(correct)) if weight is None else weight
         gaps = cosine_coefficients(confidence, weight * (correct - confidence))
         smece = self_consistent_bandwidth(gaps / weight.sum())

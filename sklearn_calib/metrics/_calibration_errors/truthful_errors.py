@@ -119,12 +119,8 @@ def averaged_two_bin_error(
     >>> round(averaged_two_bin_error([0, 0, 1, 1], [0.1, 0.3, 0.6, 0.9]), 5)
     0.00863
     """
-    return sum(
-        _two_bin_error(*sums_by_value(*evaluated))
-        for evaluated in _evaluated(
-            y_true, y_proba, labels, sample_weight, mode, pos_label
-        )
-    )
+    data = y_true, y_proba, labels, sample_weight, mode, pos_label
+    return sum(_two_bin_error(*sums_by_value(*each)) for each in _evaluated(*data))
 
 
 @declare_interval(is_error=True, power=1)
@@ -208,12 +204,8 @@ def quantile_squared_error(
     >>> round(quantile_squared_error(y_true, y_proba, n_bins=2), 5)
     0.02563
     """
-    return sum(
-        _binned_error(*evaluated, n_bins)
-        for evaluated in _evaluated(
-            y_true, y_proba, labels, sample_weight, mode, pos_label
-        )
-    )
+    data = y_true, y_proba, labels, sample_weight, mode, pos_label
+    return sum(_binned_error(*each, n_bins) for each in _evaluated(*data))
 
 
 def _evaluated(*data: Any) -> Iterator[Column]:
