@@ -104,6 +104,7 @@ class Interval(NumericInterval):
 
 
 COUNT = [Interval(Integral, 1, None, closed="left")]
+is_count = COUNT[0].is_satisfied_by
 ABOVE_0 = [Interval(Real, 0, None, closed="neither")]
 BINS = {
     "n_bins": [

@@ -10,7 +10,12 @@ from typing import Any
 from torch import Tensor, nn
 
 from sklearn_calib._validation.arrays import shown
-from sklearn_calib._validation.declarations import COUNT, Interval, validate_params
+from sklearn_calib._validation.declarations import (
+    COUNT,
+    Interval,
+    is_count,
+    validate_params,
+)
 
 # Images with a side of 2**30 have one pixel after this number of stages.
 MOST_STAGES = 30
@@ -73,7 +78,7 @@ class MLP(nn.Sequential):
 
 def _check_sizes(hidden_sizes: Sequence[int]) -> None:
     """Raise ValueError unless all sizes are positive integers."""
-    if not all(COUNT[0].is_satisfied_by(size) for size in hidden_sizes):
+    if not all(map(is_count, hidden_sizes)):
         raise ValueError(
             f"hidden_sizes must hold positive integers, got {shown(hidden_sizes)}. "
             "Pass the number of units of each hidden layer, such as (128, 128)."
