@@ -32,7 +32,7 @@ from sklearn_calib._state.saved_wrapper import SavedWrapper, check_classes, thaw
 from sklearn_calib._state.schema import Labels, ListOf, Object, Spec, Tuple
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.dask_arrays import maps_blocks
-from sklearn_calib._validation.declarations import HasMethods, StrOptions
+from sklearn_calib._validation.declarations import PROGRESS, HasMethods, StrOptions
 from sklearn_calib._validation.groups import group_frame, select_columns
 from sklearn_calib._validation.probabilities import check_sample_weight
 from sklearn_calib._validation.types import Array, Floats
@@ -222,8 +222,7 @@ class CalibratedClassifier(
         "response_method": [StrOptions({"auto", "decision_function", "predict_proba"})],
         "held_out_as": [str, tuple, None],
         "groups": [str, Integral, list, tuple, None],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
+        **PROGRESS,
     }
     _saved_params = {
         *("calibrator", "cv", "ensemble", "estimator", "groups", "response_method")

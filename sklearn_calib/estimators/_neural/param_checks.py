@@ -4,7 +4,6 @@ import inspect
 import warnings
 from collections.abc import Iterable
 from functools import cache
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -23,8 +22,8 @@ from sklearn_calib._torch.processes import group_of
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import (
     ABOVE_0,
+    BETWEEN_0_AND_1,
     COUNT,
-    Interval,
     Options,
     StrOptions,
     did_you_mean,
@@ -61,7 +60,7 @@ CONSTRAINTS = {
     "lr": ABOVE_0,
     "batch_size": [*COUNT, Options(int, {-1})],
     "max_epochs": COUNT,
-    "validation_fraction": [Interval(Real, 0, 1, closed="neither"), None],
+    "validation_fraction": [*BETWEEN_0_AND_1, None],
     "early_stopping": ["boolean", StrOptions({*STOPPING_SCORES})],
     "n_iter_no_change": COUNT,
     "class_weight": [dict, StrOptions({"balanced"}), None],
