@@ -389,10 +389,10 @@ class LazySamples:
         check_columns(given, None, labels)
         if self.pos_label is not None:
             labels = as_labels(labels, "labels")
-            if positive_code(self.pos_label, mode, labels) == 0:
+            is_first, mode = _positive(self.pos_label, mode, labels)
+            if is_first:
                 labels = labels[::-1]
                 y_proba = y_proba if y_proba.ndim == 1 else y_proba[:, ::-1]
-            mode = "positive"
         data = {"y_true": y_true, "y_proba": y_proba, "sample_weight": sample_weight}
         return data, labels, resolve_mode(mode, y_proba)
 
@@ -432,7 +432,7 @@ def read_samples(
 
 def samples_by_class(samples: AnySamples) -> Iterator[Column]:
     """Yield `samples.column()`, for each class in the mode "classwise"."""
-    if not isinstance(samples, LazySamples) and samples.mode != "classwise":
+    if samples.mode != "classwise":
         yield samples.column()
         return
     proba, codes, weight = samples.proba()
@@ -453,14 +453,19 @@ def _in_memory(
     proba, codes, weight = _check_targets(y_true, y_proba, labels, sample_weight)
     if pos_label is None:
         return Samples(proba, codes, weight, resolve_mode(mode, proba, **default))
-    classes = classes_of(y_true, labels)
-    is_second = len(classes) == 2 and code_of_label(pos_label, classes) == 1
-    if is_second and mode not in {None, "positive"}:
-        return Samples(proba, codes, weight, resolve_mode(mode, proba))
-    if positive_code(pos_label, mode, classes) == 0:
+    is_first, mode = _positive(pos_label, mode, classes_of(y_true, labels))
+    if is_first:
         codes = 1 - codes
         proba = proba if proba.ndim == 1 else np.ascontiguousarray(proba[:, ::-1])
-    return Samples(proba, codes, weight, "positive")
+    return Samples(proba, codes, weight, mode)
+
+
+def _positive(pos_label: Any, mode: str | None, classes: Array) -> tuple[bool, str]:
+    """Return whether `pos_label` is the first of two classes, and the mode."""
+    is_second = len(classes) == 2 and code_of_label(pos_label, classes) == 1
+    if is_second and mode is not None:
+        return False, mode
+    return positive_code(pos_label, mode, classes) == 0, "positive"
 
 
 def _positive_last(
@@ -472,11 +477,12 @@ def _positive_last(
     if pos_label is None:
         return y_proba, labels, mode
     classes = classes_of(on_cpu(y_true), on_cpu(labels))
-    if positive_code(pos_label, mode, classes) == 0:
+    is_first, mode = _positive(pos_label, mode, classes)
+    if is_first:
         classes = classes[::-1].copy()
         if y_proba.ndim == 2:
             y_proba = get_namespace(y_proba)[0].flip(y_proba, axis=1)
-    return y_proba, classes, "positive"
+    return y_proba, classes, mode
 
 
 def _check_targets_on_device(
