@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,8 @@ from sklearn_calib._numerics.binning import sums_by_value
 from sklearn_calib._numerics.class_scores import log_odds_of_one
 from sklearn_calib._solvers.spline_logistic import evaluate, fit_curve
 from sklearn_calib._validation.declarations import (
-    TARGETS,
-    Interval,
+    BETWEEN_0_AND_1,
+    COLUMN,
     StrOptions,
     validate_params,
 )
@@ -29,13 +28,9 @@ ROUNDING = 1e-9
 
 @validate_params(
     {
-        **TARGETS,
-        "statistic": [
-            StrOptions({"max", "mean"}),
-            Interval(Real, 0, 1, closed="neither"),
-        ],
+        **COLUMN,
+        "statistic": [StrOptions({"max", "mean"}), *BETWEEN_0_AND_1],
         "monotone": ["boolean"],
-        "mode": [StrOptions({"positive", "top_label"}), None],
     }
 )
 def integrated_calibration_index(

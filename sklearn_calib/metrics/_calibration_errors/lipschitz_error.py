@@ -16,7 +16,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn_calib._numerics.binning import distinct_values
 from sklearn_calib._validation.declarations import (
     COLUMN,
-    TARGETS,
     StrOptions,
     declare_interval,
     validate_params,
@@ -139,13 +138,7 @@ def smooth_calibration_error(
 
 
 @declare_interval(is_error=True, power=1)
-@validate_params(
-    {
-        **TARGETS,
-        "loss": [StrOptions({"log", "squared"})],
-        "mode": [StrOptions({"positive", "top_label"}), None],
-    }
-)
+@validate_params({**COLUMN, "loss": [StrOptions({"log", "squared"})]})
 def post_processing_gap(
     y_true: ArrayLike,
     y_proba: ArrayLike,

@@ -43,9 +43,7 @@ class ChiSquareResult(NamedTuple):
 
 @validate_params(
     {
-        "y_true": TARGETS["y_true"],
-        "y_proba": TARGETS["y_proba"],
-        "labels": TARGETS["labels"],
+        **TARGETS,
         **BINS,
         "mode": [TESTED],
         "variance": [StrOptions({"bin", "sample"})],

@@ -43,9 +43,7 @@ ENOUGH = 20
 
 @validate_params(
     {
-        "y_true": TARGETS["y_true"],
-        "y_proba": TARGETS["y_proba"],
-        "labels": TARGETS["labels"],
+        **TARGETS,
         **KERNEL,
         **DRAWS,
         "method": [StrOptions({"asymptotic", "bootstrap", "consistency"})],

@@ -24,9 +24,7 @@ DRAWN = 2**20
 
 @validate_params(
     {
-        "y_true": TARGETS["y_true"],
-        "y_proba": TARGETS["y_proba"],
-        "labels": TARGETS["labels"],
+        **TARGETS,
         "mode": [TESTED],
         **DRAWS,
     }

@@ -76,11 +76,9 @@ class PairedSample(NamedTuple):
 
 @validate_params(
     {
-        "y_true": TARGETS["y_true"],
+        **TARGETS,
         "y_proba_a": TARGETS["y_proba"],
         "y_proba_b": TARGETS["y_proba"],
-        "labels": TARGETS["labels"],
-        "sample_weight": TARGETS["sample_weight"],
         **INTERVAL,
         **PROGRESS,
         "alternative": [ALTERNATIVES],
