@@ -41,6 +41,28 @@ KNOW_SKLEARN_PRIVATES = {
     "_validation/probabilities.py",
 }
 
+# What `read_samples` does for labels, probabilities and weights of users.
+READERS = {"as_proba_array", "as_proba_numbers", "check_columns", "check_lengths"}
+READERS |= {"check_proba", "check_proba_shape", "check_sample_weight"}
+READERS |= {"encode_labels", "positive_code", "resolve_mode"}
+EVALUATE = {"_numerics", "deployment", "displays", "evaluation", "metrics"}
+# Files of these topics that read them without it, and why.
+WITHOUT_DOOR = {
+    "deployment/_monitor.py": "labels of a batch without samples",
+    "deployment/_prior_shift.py": "fits a classifier, without probabilities",
+    "deployment/_priors.py": "no labels",
+    "evaluation/_comparison.py": "names each array; the metrics read the samples",
+    "evaluation/_report.py": "weights of groups of samples that it has read",
+    "metrics/_accumulator/accumulator.py": "names of columns, before samples are split",
+    "metrics/_binned_sums/sample_sums.py": "splits samples before it reads them",
+    "metrics/_calibration_errors/known_posterior.py": "no labels",
+    "metrics/_draws.py": "draws samples that the metric reads",
+    "metrics/_groups/group_metrics.py": "splits samples that the metric reads",
+    "metrics/_groups/per_label_metric.py": "splits columns that the metric reads",
+    "metrics/_intervals/ece_interval.py": "no labels",
+    "metrics/_model_selection/difference.py": "names each array; the metric reads it",
+}
+
 REGISTRIES = {
     "calibrators": "calibrators/_base/calibrator_names.py",
     "losses": "losses/_base/loss_names.py",
@@ -215,6 +237,16 @@ def test_privates_of_scikit_learn_are_known_in_few_files():
     }
     found = {name: names for name, names in privates.items() if names}
     assert not found, "import them from the files that know them"
+
+
+def test_samples_are_read_by_one_function():
+    found = {
+        name
+        for name, tree in trees().items()
+        if name.split("/")[0] in EVALUATE
+        and READERS & {full.rpartition(".")[2] for full in imported_names(tree)}
+    }
+    assert found == set(WITHOUT_DOOR)
 
 
 @all_topics

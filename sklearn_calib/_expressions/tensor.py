@@ -200,7 +200,7 @@ def node(
         inputs = inputs[0], *_promoted(inputs[1:])
     elif op_type != "Gather":
         inputs = (*_promoted(inputs, is_float=op_type in FLOATING),)
-    if all(map(_is_mask, inputs)):
+    if all(_dtype(each).kind == "b" for each in inputs):
         op_type = OF_MASKS.get(op_type, op_type)
     tensors = [each for each in inputs if isinstance(each, Tensor)]
     like = next((each for each in tensors if each.dtype.kind == "f"), tensors[-1])
@@ -246,10 +246,6 @@ def _dtype(value: Any) -> Any:
     if dtype.kind not in "biuf":
         raise TypeError(f"{value!r} is not an array of numbers")
     return dtype
-
-
-def _is_mask(value: Any) -> bool:
-    return _dtype(value).kind == "b"
 
 
 def _width(value: Any) -> int | None:

@@ -387,41 +387,14 @@ def _sums_class_by_class(
     return weight, confidence - correct, correct
 
 
-def binned_calibration_error(
-    confidence: Floats,
-    correct: Array,
-    *,
-    n_bins: int = 15,
-    strategy: str = "uniform",
-    norm: str = "l1",
-    reduce_bias: bool = False,
-    sample_weight: Weights = None,
-) -> float:
-    """Return the binned calibration error of confidences and correctness (n_samples,).
-
-    For the confidence of the predicted class, this is the top-label expected
-    calibration error (ECE). The input is not validated.
-    """
-    options: Options = {"strategy": strategy, "sample_weight": sample_weight}
-    sums = row_gap_sums(confidence, correct, n_bins=n_bins, **options)
-    return gap_error(*sums, norm, reduce_bias=reduce_bias)
-
-
 def row_gap_sums(
-    confidence: Floats,
-    correct: Array,
-    *,
-    n_bins: int,
-    strategy: str,
-    sample_weight: Weights,
+    confidence: Floats, correct: Array, sample_weight: Weights, **bins: Any
 ) -> tuple[Floats, Floats, Floats]:
     """Return weight, gap and correct weight of one row, (1, n_bins) each.
 
     With many bins, empty ones are left out, as in `parting_edges`.
     """
-    edges = parting_edges(
-        confidence, n_bins=n_bins, strategy=strategy, sample_weight=sample_weight
-    )
+    edges = parting_edges(confidence, sample_weight=sample_weight, **bins)
     _, *sums = sums_between(edges, confidence, correct, sample_weight)
     weight, mean, right = (each[None] for each in sums)
     return weight, mean - right, right
@@ -445,11 +418,7 @@ def gap_error(
 
 
 def isotonic_calibration_error(
-    confidence: Floats,
-    correct: Array,
-    *,
-    norm: str = "l1",
-    sample_weight: Weights = None,
+    confidence: Floats, correct: Array, sample_weight: Weights, norm: str
 ) -> float:
     """Return the calibration error relative to the isotonic regression on confidence.
 

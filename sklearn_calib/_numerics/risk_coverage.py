@@ -11,13 +11,7 @@ from scipy.special import digamma, gammaln
 from sklearn_calib._numerics.binning import sums_by_value
 from sklearn_calib._numerics.confidence import check_confidence, get_confidence
 from sklearn_calib._validation.declarations import TARGETS, StrOptions
-from sklearn_calib._validation.probabilities import check_proba
-from sklearn_calib._validation.samples import (
-    as_columns,
-    check_targets,
-    read_samples,
-    top_label,
-)
+from sklearn_calib._validation.samples import read_samples, top_label
 from sklearn_calib._validation.types import (
     Array,
     Bools,
@@ -65,8 +59,7 @@ def score_samples(
     if isinstance(confidence, str) and (confidence, loss) == DEFAULTS:
         scores, correct, weight = read_samples(*data, "top_label").column()
         return scores, ~correct, weight
-    proba, codes, weight = check_targets(*data)
-    proba = check_proba(as_columns(proba))
+    proba, codes, weight = read_samples(*data, "canonical").proba()
     scores = check_confidence(_confidence_of(confidence, proba), len(proba))
     return scores, _losses_of(loss, codes, proba), weight
 

@@ -236,8 +236,3 @@ def fit_refinement(
         return proba
 
     return scale
-
-
-def temperature_scaled(logits: Floats, codes: Ints, weight: Floats) -> Floats:
-    """Return temperature-scaled probabilities of the logits that are fitted."""
-    return fit_refinement(logits, codes, weight)(logits)

@@ -13,14 +13,6 @@ from sklearn_calib._expressions.eager import SYMBOLS
 from sklearn_calib._expressions.tensor import Tensor
 
 
-def cast(x: torch.Tensor, to: torch.dtype) -> torch.Tensor:
-    return x.to(to)
-
-
-def concat(*x: torch.Tensor, axis: int) -> torch.Tensor:
-    return torch.cat(x, axis)
-
-
 def gather(x: torch.Tensor, index: torch.Tensor, axis: int = 0) -> torch.Tensor:
     return x[index] if axis == 0 else x.index_select(axis, index)
 
@@ -39,35 +31,19 @@ def minimum(x: Any, other: Any) -> torch.Tensor:
     return torch.minimum(x, other) if is_tensor else x.clamp_max(other)
 
 
-def argmax(x: torch.Tensor, axis: int) -> torch.Tensor:
-    return x.argmax(axis, keepdim=True)
-
-
-def reduce_max(x: torch.Tensor, axes: list[int]) -> torch.Tensor:
-    return x.amax(axes, keepdim=True)
-
-
-def reduce_mean(x: torch.Tensor, axes: list[int]) -> torch.Tensor:
-    return x.mean(axes, keepdim=True)
-
-
-def reduce_sum(x: torch.Tensor, axes: list[int]) -> torch.Tensor:
-    return x.sum(axes, keepdim=True)
-
-
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "Abs": torch.abs,
-    "ArgMax": argmax,
-    "Cast": cast,
-    "Concat": concat,
+    "ArgMax": lambda x, axis: x.argmax(axis, keepdim=True),
+    "Cast": lambda x, to: x.to(to),
+    "Concat": lambda *x, axis: torch.cat(x, axis),
     "Exp": torch.exp,
     "Gather": gather,
     "Log": torch.log,
     "Max": maximum,
     "Min": minimum,
-    "ReduceMax": reduce_max,
-    "ReduceMean": reduce_mean,
-    "ReduceSum": reduce_sum,
+    "ReduceMax": lambda x, axes: x.amax(axes, keepdim=True),
+    "ReduceMean": lambda x, axes: x.mean(axes, keepdim=True),
+    "ReduceSum": lambda x, axes: x.sum(axes, keepdim=True),
     "Round": torch.round,
     "Where": torch.where,
 }

@@ -33,6 +33,9 @@ PROGRESS = {
     "verbose": ["verbose"],
 }
 MODES = {"top_label", "positive", "classwise"}
+MODE = {"mode": [StrOptions(MODES), None]}
+# Of metrics of one probability per sample.
+COLUMN = {**TARGETS, "mode": [StrOptions({"positive", "top_label"}), None]}
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,9 @@ class Interval(NumericInterval):
         return not isinstance(val, bool) and super().is_satisfied_by(val)
 
 
+COUNT = [Interval(Integral, 1, None, closed="left")]
+is_count = COUNT[0].is_satisfied_by
+ABOVE_0 = [Interval(Real, 0, None, closed="neither")]
 BINS = {
     "n_bins": [
         Interval(Integral, 1, MOST_BINS, closed="both"),
@@ -112,14 +118,12 @@ BINS_OF_ERRORS = {
     "strategy": [StrOptions({"isotonic", "quantile", "uniform"})],
 }
 BETWEEN_0_AND_1 = [Interval(Real, 0, 1, closed="neither")]
-DRAWS = {
-    "n_resamples": [Interval(Integral, 1, None, closed="left")],
-    "random_state": ["random_state"],
-}
+DRAWS = {"n_resamples": COUNT, "random_state": ["random_state"]}
+INTERVAL = {**DRAWS, "confidence_level": BETWEEN_0_AND_1}
 
 
 def validate_params(
-    constraints: Options, *, prefer_skip_nested_validation: bool
+    constraints: Options, *, prefer_skip_nested_validation: bool = True
 ) -> Callable[[Function], Function]:
     """Return scikit-learn's decorator, with types that keep those of the function.
 

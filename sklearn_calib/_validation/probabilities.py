@@ -242,6 +242,18 @@ def check_sample_weight(sample_weight: ArrayLike | None, X: Any) -> Weights:
     return weight if factor == 1 else weight * factor
 
 
+def nonzero_weight(sample_weight: Any) -> tuple[Any, bool]:
+    """Return the weights of a batch, or ones if all are zero, and whether any is not.
+
+    With ones, the other arguments are checked even if the batch adds nothing.
+    """
+    if sample_weight is None:
+        return None, True
+    weight = as_numbers(on_cpu(sample_weight), "sample_weight")
+    has_weight = bool(weight.any())
+    return weight if has_weight else np.ones(weight.shape), has_weight
+
+
 def check_proba_on_device(xp: Any, proba: Any, name: str, eps: float) -> Any:
     """Return probabilities of one or more columns, clipped to [0, 1], once checked."""
     n_columns = 1 if proba.ndim == 1 else proba.shape[1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,8 +26,10 @@ from sklearn_calib._validation.arrays import (
     row_blocks,
     shown,
 )
+from sklearn_calib._validation.dask_arrays import labels_of_blocks, lazy_columns
 from sklearn_calib._validation.declarations import StrOptions
 from sklearn_calib._validation.labels import (
+    as_labels,
     classes_of,
     code_of_label,
     encode_labels,
@@ -48,8 +50,11 @@ from sklearn_calib._validation.types import Array, Bools, Floats, Ints, Weights
 
 TESTED = StrOptions({"canonical", "top_label"})
 
+# Evaluated probabilities, the outcomes that they predict, and weights.
+Column: TypeAlias = tuple[Floats, Bools, Weights]
 
-def check_targets(
+
+def _check_targets(
     y_true: Any, y_proba: Any, labels: ArrayLike | None, sample_weight: ArrayLike | None
 ) -> tuple[Floats, Ints, Weights]:
     """Return probabilities, encoded labels and weights; row sums are not checked."""
@@ -187,35 +192,6 @@ def positive_code(pos_label: Any, mode: str | None, classes: Array) -> int:
     return code
 
 
-def check_evaluated(
-    y_true: Any,
-    y_proba: Any,
-    labels: ArrayLike | None,
-    sample_weight: ArrayLike | None,
-    mode: str | None,
-    pos_label: Any,
-    **default: str,
-) -> tuple[Floats, Ints, Weights, str]:
-    """Return the targets of `check_targets`, and the mode of `resolve_mode`.
-
-    With `pos_label`, the mode is "positive". The classes are swapped if it is the label
-    of the first, so that the positive class is always the second. A 1-d array contains
-    the probabilities of the positive class. In other modes, only the label of the
-    second is accepted: LogisticRegressionCV passes it to all metrics with `pos_label`.
-    """
-    proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
-    if pos_label is None:
-        return proba, codes, weight, resolve_mode(mode, proba, **default)
-    classes = classes_of(y_true, labels)
-    is_second = len(classes) == 2 and code_of_label(pos_label, classes) == 1
-    if is_second and mode not in {None, "positive"}:
-        return proba, codes, weight, resolve_mode(mode, proba)
-    if positive_code(pos_label, mode, classes) == 0:
-        codes = 1 - codes
-        proba = proba if proba.ndim == 1 else np.ascontiguousarray(proba[:, ::-1])
-    return proba, codes, weight, "positive"
-
-
 def effective_n_samples(weight: Floats) -> float:
     """Return the effective number of samples, by Kish's formula."""
     return weight.sum() ** 2 / (weight**2).sum()
@@ -228,34 +204,6 @@ def effective_weights(weight: Weights, n_samples: int) -> Floats:
     # The squares of these neither underflow nor overflow.
     weight = weight / weight.max()
     return weight * effective_n_samples(weight) / weight.sum()
-
-
-def confidence_and_correct(
-    proba: Floats, codes: Ints, mode: str
-) -> tuple[Floats, Bools]:
-    """Return the evaluated probability and the binary outcome of each sample.
-
-    In the mode "top_label", these are the confidence and whether the prediction is
-    correct; in the mode "positive", the probability of the second of two classes and
-    whether the sample is of that class. The values are checked.
-    """
-    if mode == "top_label":
-        return top_label_correct(as_columns(proba), codes)
-    if proba.ndim == 2:
-        check_two_classes(proba.shape[1])
-    positive = check_proba(proba, allow_1d=True)
-    return positive if proba.ndim == 1 else positive[:, 1].copy(), codes == 1
-
-
-def evaluated_problems(
-    proba: Floats, codes: Ints, mode: str
-) -> Iterator[tuple[Floats, Bools]]:
-    """Yield `confidence_and_correct`, for each class in the mode "classwise"."""
-    if mode != "classwise":
-        yield confidence_and_correct(proba, codes, mode)
-        return
-    for code, column in enumerate(check_proba(as_columns(proba)).T):
-        yield np.ascontiguousarray(column), codes == code
 
 
 def merge_repetitions(
@@ -286,9 +234,7 @@ def top_label(proba: Floats) -> tuple[Floats, Ints]:
     return confidence, predicted
 
 
-def top_label_correct(
-    proba: Floats, codes: Ints, *, name: str = "y_proba"
-) -> tuple[Floats, Bools]:
+def top_label_correct(proba: Floats, codes: Ints) -> tuple[Floats, Bools]:
     """Return the confidence of each sample and whether its prediction is correct.
 
     The values of `proba` are checked in the same pass. `codes` are column indices, as
@@ -297,7 +243,7 @@ def top_label_correct(
     """
     confidence = np.empty(len(proba), dtype=proba.dtype)
     correct = np.empty(len(proba), dtype=bool)
-    for rows, block in proba_blocks(proba, name=name):
+    for rows, block in proba_blocks(proba):
         confidence[rows], correct[rows], _ = block_correct(block, codes[rows])
     return confidence, correct
 
@@ -324,20 +270,6 @@ def value_of_class(block: Floats, codes: Ints) -> Floats:
     return block.ravel().take(every * block.shape[1] + codes)
 
 
-def whole_or_top_label(proba: Floats, codes: Ints, mode: str) -> tuple[Floats, Ints]:
-    """Return the checked probabilities of the mode, and the true columns."""
-    proba, codes = of_mode(proba, codes, mode)
-    return check_proba(proba), codes
-
-
-def of_mode(proba: Floats, codes: Ints, mode: str) -> tuple[Floats, Ints]:
-    """Return the probabilities of the mode, and the true columns."""
-    if mode == "top_label":
-        proba, correct = confidence_and_correct(proba, codes, "top_label")
-        codes = correct.astype(np.int64)
-    return as_columns(proba), codes
-
-
 def in_double(proba: Floats) -> Floats:
     """Return probabilities in double precision, with rows that sum to one."""
     proba = proba.astype(np.float64)
@@ -347,16 +279,45 @@ def in_double(proba: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Samples:
-    """Checked samples in memory; the sums of the rows of `proba` are not checked."""
+    """Checked samples in memory; the sums of the rows of the matrix are not checked."""
 
-    proba: Floats  # (n_samples, n_classes), or (n_samples,) for the positive class
+    matrix: Floats  # (n_samples, n_classes), or (n_samples,) for the positive class
     codes: Ints
     weight: Weights
     mode: str
 
-    def column(self) -> tuple[Floats, Bools, Weights]:
-        """Return the evaluated probabilities, their correctness and the weights."""
-        return *confidence_and_correct(self.proba, self.codes, self.mode), self.weight
+    def column(self) -> Column:
+        """Return the evaluated probability and outcome of each sample, and the weights.
+
+        In the mode "top_label", these are the confidence and whether the prediction is
+        correct; in the mode "positive", the probability of the second of two classes
+        and whether the sample is of that class. The values are checked.
+        """
+        if self.mode == "top_label":
+            pair = top_label_correct(as_columns(self.matrix), self.codes)
+            return *pair, self.weight
+        if self.matrix.ndim == 2:
+            check_two_classes(self.matrix.shape[1])
+        positive = check_proba(self.matrix, allow_1d=True)
+        value = positive if positive.ndim == 1 else positive[:, 1].copy()
+        return value, self.codes == 1, self.weight
+
+    def proba(self) -> tuple[Floats, Ints, Weights]:
+        """Return probabilities (n_samples, n_classes), true columns and weights.
+
+        In the mode "top_label", the two columns are those of wrong and of correct
+        predictions. The values are checked.
+        """
+        proba, codes, weight = self.unchecked()
+        return check_proba(proba), codes, weight
+
+    def unchecked(self) -> tuple[Floats, Ints, Weights]:
+        """Return `proba` for functions that check the sums of rows in blocks."""
+        proba, codes = self.matrix, self.codes
+        if self.mode == "top_label":
+            proba, correct, _ = self.column()
+            codes = correct.astype(np.int64)
+        return as_columns(proba), codes, self.weight
 
 
 @dataclass(frozen=True)
@@ -364,13 +325,13 @@ class DeviceSamples:
     """Checked samples on another device, where the matrix stays."""
 
     xp: Any
-    proba: Any  # (n_samples, n_classes)
+    matrix: Any  # (n_samples, n_classes)
     y_true: Any
     labels: Any
     weight: Any
     mode: str
 
-    def column(self) -> tuple[Floats, Bools, Weights]:
+    def column(self) -> Column:
         """Return copies of what `Samples.column` returns, in numpy arrays."""
         value, correct = (each[:, 0] for each in self.columns())
         weight = None if self.weight is None else convert_to_numpy(self.weight, self.xp)
@@ -382,7 +343,7 @@ class DeviceSamples:
 
     def columns(self) -> tuple[Any, Any]:
         """Return probabilities and correctness of their class, (n_samples, n_rows)."""
-        xp, proba, y_true, labels = self.xp, self.proba, self.y_true, self.labels
+        xp, proba, y_true, labels = self.xp, self.matrix, self.y_true, self.labels
         if self.mode == "classwise":
             return proba, y_true[:, None] == labels[None, :]
         if self.mode == "top_label":
@@ -391,6 +352,12 @@ class DeviceSamples:
             return xp.max(proba, axis=1)[:, None], correct[:, None]
         check_two_classes(proba.shape[1])
         return proba[:, 1:], (y_true == labels[1])[:, None]
+
+    def proba(self) -> tuple[Floats, Ints, Weights]:
+        """Raise the TypeError of a matrix that must be on the CPU."""
+        return _in_memory(self.y_true, self.matrix, None, None, self.mode).proba()
+
+    unchecked = proba
 
 
 @dataclass(frozen=True)
@@ -401,9 +368,36 @@ class LazySamples:
     mode: str | None
     pos_label: Any
 
-    def column(self) -> tuple[Floats, Bools, Weights]:
+    def column(self) -> Column:
         """Raise the TypeError of data that must be in memory."""
-        return Samples(*check_evaluated(*self.data, self.mode, self.pos_label)).column()
+        return _in_memory(*self.data, self.mode, self.pos_label).column()
+
+    def proba(self) -> tuple[Floats, Ints, Weights]:
+        """Raise the same error."""
+        return _in_memory(*self.data, self.mode, self.pos_label).proba()
+
+    unchecked = proba
+
+    def blocks(self) -> tuple[dict[str, Any], Array, str]:
+        """Return the arrays to read in blocks by name, the labels and the mode."""
+        y_true, given, labels, sample_weight = self.data
+        mode, y_proba = self.mode, lazy_columns(given)
+        if labels is None:
+            labels = labels_of_blocks(y_true)
+            n_classes = 2 if y_proba.ndim == 1 else y_proba.shape[1]
+            encode_labels(labels, n_classes=n_classes)
+        check_columns(given, None, labels)
+        if self.pos_label is not None:
+            labels = as_labels(labels, "labels")
+            is_first, mode = _positive(self.pos_label, mode, labels)
+            if is_first:
+                labels = labels[::-1]
+                y_proba = y_proba if y_proba.ndim == 1 else y_proba[:, ::-1]
+        data = {"y_true": y_true, "y_proba": y_proba, "sample_weight": sample_weight}
+        return data, labels, resolve_mode(mode, y_proba)
+
+
+AnySamples: TypeAlias = Samples | DeviceSamples | LazySamples
 
 
 def read_samples(
@@ -413,49 +407,85 @@ def read_samples(
     sample_weight: Any,
     mode: str | None = None,
     pos_label: Any = None,
-    of_two: str = "top_label",
-) -> Samples | DeviceSamples | LazySamples:
+    **default: str,
+) -> AnySamples:
     """Return the checked samples of a metric from data of any library.
 
-    `of_two` is the mode of two columns if it is None.
+    If the mode is None, it is "positive" for a 1-d array, otherwise `of_two` for two
+    columns and `of_more` for more, both by default "top_label".
+
+    With `pos_label`, the mode is "positive". The classes are swapped if it is the label
+    of the first, so that the positive class is always the second. A 1-d array contains
+    the probabilities of the positive class. In other modes, only the label of the
+    second is accepted: LogisticRegressionCV passes it to all metrics with `pos_label`.
     """
     data = y_true, y_proba, labels, sample_weight
     if has_dask_arrays(y_true, y_proba, sample_weight):
         return LazySamples(data, mode, pos_label)
     if is_elsewhere(y_proba):
-        y_proba, labels, mode = positive_last(y_true, y_proba, labels, mode, pos_label)
-        mode = resolve_mode(mode, y_proba, of_two)
+        y_proba, labels, mode = _positive_last(y_true, y_proba, labels, mode, pos_label)
+        mode = resolve_mode(mode, y_proba, **default)
         data = y_true, y_proba, labels, sample_weight
-        return DeviceSamples(*check_targets_on_device(*data), mode)
-    return Samples(*check_evaluated(*data, mode, pos_label, of_two=of_two))
+        return DeviceSamples(*_check_targets_on_device(*data), mode)
+    return _in_memory(*data, mode, pos_label, **default)
 
 
-def positive_last(
+def samples_by_class(samples: AnySamples) -> Iterator[Column]:
+    """Yield `samples.column()`, for each class in the mode "classwise"."""
+    if samples.mode != "classwise":
+        yield samples.column()
+        return
+    proba, codes, weight = samples.proba()
+    for code, column in enumerate(proba.T):
+        yield np.ascontiguousarray(column), codes == code, weight
+
+
+def _in_memory(
+    y_true: Any,
+    y_proba: Any,
+    labels: Any,
+    sample_weight: Any,
+    mode: str | None,
+    pos_label: Any = None,
+    **default: str,
+) -> Samples:
+    """Return the samples of arrays that numpy can read."""
+    proba, codes, weight = _check_targets(y_true, y_proba, labels, sample_weight)
+    if pos_label is None:
+        return Samples(proba, codes, weight, resolve_mode(mode, proba, **default))
+    is_first, mode = _positive(pos_label, mode, classes_of(y_true, labels))
+    if is_first:
+        codes = 1 - codes
+        proba = proba if proba.ndim == 1 else np.ascontiguousarray(proba[:, ::-1])
+    return Samples(proba, codes, weight, mode)
+
+
+def _positive(pos_label: Any, mode: str | None, classes: Array) -> tuple[bool, str]:
+    """Return whether `pos_label` is the first of two classes, and the mode."""
+    is_second = len(classes) == 2 and code_of_label(pos_label, classes) == 1
+    if is_second and mode is not None:
+        return False, mode
+    return positive_code(pos_label, mode, classes) == 0, "positive"
+
+
+def _positive_last(
     y_true: Any, y_proba: Any, labels: Any, mode: str | None, pos_label: Any
 ) -> tuple[Any, Any, str | None]:
     """Return probabilities, labels and mode, with the positive class as the second."""
-    y_proba = flat(y_proba)
+    if y_proba.ndim == 2 and y_proba.shape[1] == 1:
+        y_proba = y_proba[:, 0]
     if pos_label is None:
         return y_proba, labels, mode
-    if labels is None and is_array_api(y_true):
-        labels = get_namespace(y_true)[0].unique_values(y_true)
-    if is_array_api(labels):
-        labels = convert_to_numpy(labels, get_namespace(labels)[0])
-    classes = classes_of(y_true, labels)
-    if positive_code(pos_label, mode, classes) == 0:
+    classes = classes_of(on_cpu(y_true), on_cpu(labels))
+    is_first, mode = _positive(pos_label, mode, classes)
+    if is_first:
         classes = classes[::-1].copy()
         if y_proba.ndim == 2:
             y_proba = get_namespace(y_proba)[0].flip(y_proba, axis=1)
-    return y_proba, classes, "positive"
+    return y_proba, classes, mode
 
 
-def flat(y_proba: Any) -> Any:
-    """Return a single column as a 1-d array."""
-    is_column = y_proba.ndim == 2 and y_proba.shape[1] == 1
-    return y_proba[:, 0] if is_column else y_proba
-
-
-def check_targets_on_device(
+def _check_targets_on_device(
     y_true: Any, y_proba: Any, labels: Any, sample_weight: Any
 ) -> tuple[Any, Any, Any, Any, Any]:
     """Return the namespace, and the checked data on the device of `y_proba`.

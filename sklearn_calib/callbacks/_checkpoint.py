@@ -2,7 +2,6 @@
 
 import json
 import os
-from numbers import Integral
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,14 +17,10 @@ from skorch.callbacks import (
 from skorch.history import History
 
 from sklearn_calib._state.whole_file import whole_file
-from sklearn_calib._torch.net_state import (
-    from_bytes,
-    get_states,
-    set_states,
-    to_bytes,
-)
+from sklearn_calib._torch.net_state import from_bytes, get_states, set_states, to_bytes
 from sklearn_calib._torch.processes import group_of, is_first, wait
 from sklearn_calib._validation.arrays import shown
+from sklearn_calib._validation.declarations import is_count
 
 # Attributes that contain the state of skorch's callbacks.
 _STATE_ATTRIBUTES = {
@@ -102,7 +97,8 @@ class Checkpoint(Callback):
 
     def initialize(self) -> Self:
         """Reset the state of an earlier run."""
-        self.loaded_ = self.key_ = None
+        self.loaded_: dict[str, Any] | None = None
+        self.key_: str | None = None
         return self
 
     def begin(self, net: NeuralNet, key: str) -> None:
@@ -110,7 +106,7 @@ class Checkpoint(Callback):
         if not isinstance(self.file, str | os.PathLike):
             raise TypeError(f"file must be a str or path-like, got {shown(self.file)}.")
         every = self.every
-        if not isinstance(every, Integral) or isinstance(every, bool) or every < 1:
+        if not is_count(every):
             raise ValueError(f"every must be a positive integer, got {shown(every)}.")
         self.loaded_, self.key_ = None, key
         path = Path(self.file)
@@ -180,7 +176,8 @@ class Checkpoint(Callback):
     def _write(self, net: NeuralNet, n_epochs: int) -> None:
         content = {
             "key": self.key_,
-            "history": json.dumps(net.history[:n_epochs], default=_to_number),
+            # Numpy scalars become Python scalars.
+            "history": json.dumps(net.history[:n_epochs], default=lambda x: x.item()),
             "states": get_states(net),
             "callbacks": {name: _get_state(each) for name, each in net.callbacks_},
         }
@@ -190,11 +187,6 @@ class Checkpoint(Callback):
 
 
 _KEYS = {"key", "history", "states", "callbacks"}
-
-
-def _to_number(value: Any) -> Any:
-    """Return a numpy scalar as a Python scalar, for JSON."""
-    return value.item()
 
 
 def _get_state(callback: Any) -> Any:

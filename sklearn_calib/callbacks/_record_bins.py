@@ -1,6 +1,5 @@
 """Record confidence and accuracy in bins during the training of a network."""
 
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +13,7 @@ from sklearn_calib._numerics.binning import bin_index, bin_sums, occupied_bins
 from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._torch.processes import concatenate_logits, predict_batch
 from sklearn_calib._validation.arrays import shown
+from sklearn_calib._validation.declarations import is_count
 from sklearn_calib._validation.samples import top_label
 from sklearn_calib._validation.types import Array
 from sklearn_calib.callbacks._history_rows import record
@@ -224,8 +224,7 @@ def _means(values: Any, index: Any, weight: Any, n_bins: int) -> Array:
 
 def _check_params(n_bins: Any, binning: Any) -> None:
     """Raise ValueError unless the parameters of `RecordBins` are valid."""
-    is_count = isinstance(n_bins, Integral) and not isinstance(n_bins, bool)
-    if not is_count or n_bins < 1:
+    if not is_count(n_bins):
         raise ValueError(
             f"n_bins must be a positive integer, got {shown(n_bins)}. The default is "
             "15."

@@ -15,6 +15,7 @@ from torch.utils.data import Dataset, IterableDataset
 from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._torch.processes import concatenate_logits, predict_batch
 from sklearn_calib._validation.arrays import shown
+from sklearn_calib._validation.declarations import is_count
 from sklearn_calib.callbacks._history_rows import record
 from sklearn_calib.losses import CalibrationLoss
 
@@ -195,7 +196,7 @@ def _check_update_every(update_every: Any) -> None:
     """Raise ValueError unless `update_every` is a period or a schedule of periods."""
     schedule = update_every if isinstance(update_every, Mapping) else {1: update_every}
     are_fine = [
-        _is_count(first) and (_is_name(period) or _is_count(period))
+        is_count(first) and (_is_name(period) or is_count(period))
         for first, period in schedule.items()
     ]
     if not (are_fine and all(are_fine)):
@@ -209,10 +210,3 @@ def _check_update_every(update_every: Any) -> None:
 def _is_name(value: Any) -> bool:
     """Return whether a value, which may be an array, is the name of a period."""
     return isinstance(value, str) and value in ("auto", "epoch")
-
-
-def _is_count(value: Any) -> bool:
-    """Return whether a value is a positive integer."""
-    return (
-        isinstance(value, Integral) and not isinstance(value, bool) and int(value) > 0
-    )

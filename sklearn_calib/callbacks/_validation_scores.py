@@ -6,9 +6,9 @@ import numpy as np
 from skorch import NeuralNet
 from torch.utils.data import Dataset, Subset
 
-from sklearn_calib._numerics.binning import binned_calibration_error
+from sklearn_calib._numerics.binning import gap_error, row_gap_sums
 from sklearn_calib._numerics.softmax import log_softmax, softmax
-from sklearn_calib._solvers.temperature_fit import temperature_scaled
+from sklearn_calib._solvers.temperature_fit import fit_refinement
 from sklearn_calib._torch.processes import concatenate_logits
 from sklearn_calib._validation.samples import top_label
 from sklearn_calib._validation.types import Array
@@ -91,7 +91,8 @@ def valid_refinement(net: NeuralNet, dataset: Dataset[Any], y: Array) -> float:
         return float("nan")
     weight = _sample_weight(dataset)
     weight = np.ones(len(y)) if weight is None else weight
-    p_true = temperature_scaled(logits, y, weight)[np.arange(len(y)), y]
+    proba = fit_refinement(logits, y, weight)(logits)
+    p_true = proba[np.arange(len(y)), y]
     return float(np.average(-np.log(p_true), weights=weight))
 
 
@@ -130,9 +131,8 @@ def valid_ece(net: NeuralNet, dataset: Dataset[Any], y: Array) -> float:
     """
     proba = softmax(concatenate_logits(net.forward_iter(dataset)))
     confidence, predicted = top_label(proba)
-    return binned_calibration_error(
-        confidence, predicted == y, sample_weight=_sample_weight(dataset)
-    )
+    data = confidence, predicted == y, _sample_weight(dataset)
+    return gap_error(*row_gap_sums(*data, n_bins=15, strategy="uniform"), "l1")
 
 
 def _sample_weight(dataset: Any) -> Array | None:

@@ -92,8 +92,7 @@ CORRUPTIONS: dict[str, tuple[Callable[..., Floats], list[Any]]] = {
         "name": [str],
         "severity": [Interval(Integral, 1, 5, closed="both")],
         "random_state": ["random_state"],
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
 def corrupt_images(
     X: ArrayLike,

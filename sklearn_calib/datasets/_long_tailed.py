@@ -40,8 +40,7 @@ PROFILES = {"exponential": _exponential, "pareto": _pareto}
         "profile": [StrOptions(set(PROFILES))],
         "class_order": ["array-like", None],
         "random_state": ["random_state"],
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
 def make_long_tailed(
     X: Any,
@@ -186,8 +185,7 @@ def _take(array: Any, rows: Ints) -> Any:
         "y": ["array-like"],
         "groups": [StrOptions({"halves", "random"}), dict],
         "random_state": ["random_state"],
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
 def group_classes(
     y: ArrayLike, groups: str | dict[Any, Any] = "halves", *, random_state: Seed = None

@@ -9,8 +9,6 @@ from scipy.special import expit, logit, logsumexp
 
 from sklearn_calib._numerics.binning import bin_index, uniform_edges
 from sklearn_calib._validation.arrays import row_blocks
-from sklearn_calib._validation.probabilities import check_proba
-from sklearn_calib._validation.samples import as_columns
 from sklearn_calib._validation.types import Bools, Floats, Ints, Weights
 
 # Differences of the log-odds: a bet on one of them finds a true difference of at least
@@ -88,13 +86,12 @@ class Alternatives:
 
     def sums(self, proba: Floats, codes: Ints, weight: Weights) -> Sums:
         """Return the sums of a batch of at least one sample."""
-        columns = check_proba(as_columns(proba))
         total = self.empty()
         total.counts[1] = len(codes)
         n_ratios = len(SLOPES) * self.n_classes + len(SHIFTS) * self.n_problems
         for rows in row_blocks(len(codes), n_ratios, FEWEST_ROWS):
             part = np.ones(len(codes[rows])) if weight is None else weight[rows]
-            block = self._block_sums(columns[rows], codes[rows], part)
+            block = self._block_sums(proba[rows], codes[rows], part)
             for sums, new in zip(total[1:], block, strict=True):
                 sums += new
         return total

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from sklearn_calib._numerics.binning import class_gap_norm
 from sklearn_calib._state.mergeable import Accumulator
 from sklearn_calib._state.schema import FINITE, NON_NEGATIVE, Number, Numbers, Spec
-from sklearn_calib._validation.arrays import as_numbers, is_empty, on_cpu, shown
+from sklearn_calib._validation.arrays import is_empty, on_cpu, shown
 from sklearn_calib._validation.declarations import (
     BETWEEN_0_AND_1,
     MODES,
@@ -22,7 +22,8 @@ from sklearn_calib._validation.declarations import (
     StrOptions,
 )
 from sklearn_calib._validation.labels import as_labels, encode_labels
-from sklearn_calib._validation.samples import check_targets, check_two_classes
+from sklearn_calib._validation.probabilities import nonzero_weight
+from sklearn_calib._validation.samples import check_two_classes, read_samples
 from sklearn_calib._validation.types import Floats
 from sklearn_calib.deployment._evidence import (
     N_BLOCKS,
@@ -273,18 +274,12 @@ class CalibrationMonitor(Accumulator):
         self._check_unchanged()
         if is_empty(y_true) and is_empty(y_proba):
             labels = as_labels(self.labels, "labels")
+            # There are no samples to read.
             encode_labels(labels, labels=labels, n_classes=len(labels), name="labels")
             return self._append(self._alternatives().empty())
-        has_weight = True
-        if sample_weight is not None:
-            sample_weight = as_numbers(on_cpu(sample_weight), "sample_weight")
-            has_weight = bool(sample_weight.any())
-            # The other arguments are checked even if the batch adds nothing.
-            sample_weight = (
-                sample_weight if has_weight else np.ones(sample_weight.shape)
-            )
-        data = y_true, on_cpu(y_proba), self.labels, sample_weight
-        proba, codes, weight = check_targets(*data)
+        weight, has_weight = nonzero_weight(sample_weight)
+        data = y_true, on_cpu(y_proba), self.labels, weight
+        proba, codes, weight = read_samples(*data, "canonical").proba()
         if weight is not None and weight.max() > 1:
             raise ValueError(
                 f"sample_weight must be at most 1, got {weight.max():.6g}. A larger "

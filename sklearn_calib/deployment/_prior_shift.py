@@ -1,6 +1,5 @@
 """`PriorShiftClassifier`: a classifier adjusted to changed class frequencies."""
 
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -28,12 +27,7 @@ from sklearn_calib._state.schema import (
     Spec,
 )
 from sklearn_calib._validation.dask_arrays import maps_blocks
-from sklearn_calib._validation.declarations import (
-    BETWEEN_0_AND_1,
-    HasMethods,
-    Interval,
-    StrOptions,
-)
+from sklearn_calib._validation.declarations import INTERVAL, HasMethods, StrOptions
 from sklearn_calib._validation.labels import encode_labels
 from sklearn_calib._validation.probabilities import check_sample_weight
 from sklearn_calib._validation.types import Array, Floats, Seed
@@ -164,9 +158,7 @@ class PriorShiftClassifier(
         "estimator": [HasMethods(["fit"])],
         "priors": [dict, "array-like", None],
         "train_priors": [dict, "array-like", StrOptions({"balanced"}), None],
-        "confidence_level": BETWEEN_0_AND_1,
-        "n_resamples": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
+        **INTERVAL,
     }
     _saved_params = {*_parameter_constraints}
 

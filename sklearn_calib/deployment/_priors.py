@@ -11,11 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._solvers.stacking import stacking_weights
 from sklearn_calib._validation.arrays import as_numbers, is_instance, shown
-from sklearn_calib._validation.declarations import (
-    BETWEEN_0_AND_1,
-    DRAWS,
-    validate_params,
-)
+from sklearn_calib._validation.declarations import INTERVAL, validate_params
 from sklearn_calib._validation.probabilities import (
     ROW_SUM_TOLERANCE,
     check_proba,
@@ -40,8 +36,7 @@ STRENGTHS = [1, 3, 10, 30, 100, 300, 1000, 10_000]
         "y_proba": ["array-like"],
         "train_priors": ["array-like"],
         "priors": ["array-like"],
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
 def adjust_priors(
     y_proba: ArrayLike, train_priors: ArrayLike, priors: ArrayLike
@@ -95,6 +90,7 @@ def adjust_priors(
     array([[0.9 , 0.1 ],
            [0.69, 0.31]])
     """
+    # `read_samples` needs labels.
     proba = check_proba(y_proba, allow_1d=True)
     classes = np.arange(2 if proba.ndim == 1 else proba.shape[1])
     train = check_priors(train_priors, classes, "train_priors")
@@ -121,10 +117,8 @@ def _adjust(proba: Floats, train_priors: Floats, priors: Floats) -> Floats:
         "y_proba": ["array-like"],
         "train_priors": ["array-like"],
         "sample_weight": ["array-like", None],
-        "confidence_level": BETWEEN_0_AND_1,
-        **DRAWS,
-    },
-    prefer_skip_nested_validation=True,
+        **INTERVAL,
+    }
 )
 def estimate_priors(
     y_proba: ArrayLike,
@@ -236,6 +230,7 @@ def estimate_priors(
     >>> print(priors.round(2), interval[1].round(2), is_ill.mean().round(2))
     [0.89 0.11] [0.09 0.13] 0.1
     """
+    # `read_samples` needs labels.
     proba = check_proba(y_proba, allow_1d=True).astype(np.float64, copy=False)
     if proba.ndim == 1:
         proba = np.column_stack([1 - proba, proba])

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from inspect import signature
 from itertools import product
-from numbers import Integral, Real
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from sklearn_calib._sklearn.response import has_threshold
 from sklearn_calib._sklearn.scorer_objects import Scorer, metric_and_input, metric_of
 from sklearn_calib._validation.arrays import check_unmasked, shown
 from sklearn_calib._validation.declarations import (
+    BETWEEN_0_AND_1,
     PROGRESS,
     TARGETS,
     Interval,
@@ -46,7 +47,7 @@ METRICS = ("accuracy", "neg_log_loss", "neg_ece", "neg_aurc", "refinement_auc")
 @validate_params(
     {
         "metrics": [list, tuple, dict],
-        "confidence_level": [Interval(Real, 0, 1, closed="neither")],
+        "confidence_level": BETWEEN_0_AND_1,
         "n_resamples": [Interval(Integral, 0, None, closed="left")],
         "labels": TARGETS["labels"],
         **PROGRESS,
@@ -269,6 +270,7 @@ def _predict(
             "CalibratedClassifier."
         )
     where = f"estimators[{name!r}]"
+    # Each metric reads its samples; these messages name the array.
     proba = as_columns(check_proba(estimator, name=where, allow_1d=True))
     if len(proba) != len(y):
         raise ValueError(

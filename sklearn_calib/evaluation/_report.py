@@ -19,11 +19,7 @@ from sklearn_calib._validation.declarations import (
 from sklearn_calib._validation.groups import group_members
 from sklearn_calib._validation.labels import classes_of
 from sklearn_calib._validation.probabilities import check_sample_weight
-from sklearn_calib._validation.samples import (
-    as_columns,
-    check_targets,
-    confidence_and_correct,
-)
+from sklearn_calib._validation.samples import read_samples, top_label_correct
 from sklearn_calib._validation.types import Array, Floats, Ints, Options, Seed, Weights
 from sklearn_calib.metrics import (
     ece_interval,
@@ -44,8 +40,7 @@ if TYPE_CHECKING:
         "groups": ["array-like", None],
         "confidence_level": [*BETWEEN_0_AND_1, None],
         "digits": [Interval(Integral, 0, 15, closed="both"), None],
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
 def calibration_report(
     y_true: ArrayLike,
@@ -165,7 +160,8 @@ def calibration_report(
 
     from sklearn_calib.evaluation._table import CompleteTable
 
-    proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
+    samples = read_samples(y_true, y_proba, labels, sample_weight, "canonical")
+    proba, codes, weight = samples.proba()
     names = list(classes_of(y_true, labels))
     options: Options = {"n_bins": n_bins, "strategy": strategy}
     interval: Options = {"n_resamples": n_resamples, "random_state": random_state}
@@ -173,8 +169,9 @@ def calibration_report(
 
     def report(rows: Any) -> pd.DataFrame:
         part = None if weight is None else weight[rows]
+        # The weights of a group must not all be zero.
         part = check_sample_weight(part, codes[rows])
-        data = as_columns(proba[rows]), codes[rows], part
+        data = proba[rows], codes[rows], part
         return _report(*data, names, options, interval)
 
     if groups is None:
@@ -223,7 +220,7 @@ def _report(
         }
         bounds = ece_interval(codes, proba, **classwise), (np.nan, np.nan)
         averages[["ece_low", "ece_high"]] = bounds
-    top = _row(*confidence_and_correct(proba, codes, "top_label"), options, interval)
+    top = _row(*top_label_correct(proba, codes), options, interval)
     table = pd.concat([table, averages, pd.DataFrame([top], index=["top label"])])
     table["support"] = [*support, *[support.sum()] * 3]
     return table

@@ -45,10 +45,7 @@ class ComparisonTable(pd.DataFrame):
     def _constructor(self) -> Callable[..., Any]:
         return ComparisonTable
 
-    @validate_params(
-        {"digits": [Interval(Integral, 0, 15, closed="both")]},
-        prefer_skip_nested_validation=True,
-    )
+    @validate_params({"digits": [Interval(Integral, 0, 15, closed="both")]})
     def formatted(self, digits: int = 3) -> pd.DataFrame:
         """Return a table of strings, such as "0.051 [0.015, 0.067]".
 

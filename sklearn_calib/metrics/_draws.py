@@ -159,6 +159,7 @@ def take_sample(
     _check_takes_weights(metric)
     labels = fixed_by_partial(metric, "labels", labels)
     sample_weight = fixed_by_partial(metric, "sample_weight", sample_weight)
+    # The samples are drawn here; the metric reads those that it is called with.
     check_columns(y_proba, y_true, labels, name)
     y_true = as_labels(y_true, "y_true")
     proba = check_proba_shape(y_proba, name=name, allow_1d=True)

@@ -8,7 +8,6 @@ from hypothesis.extra import numpy as hnp
 from sklearn_calib._numerics.binning import (
     bin_index,
     bin_sums,
-    binned_calibration_error,
     class_bin_sums,
     class_gap_norm,
     gap_norm,
@@ -16,6 +15,7 @@ from sklearn_calib._numerics.binning import (
     occupied_bins,
     sums_by_value,
 )
+from sklearn_calib.metrics import expected_calibration_error
 
 # Multiples of 1/20 are often tied, and are edges for many numbers of bins.
 VALUES = hnp.arrays(
@@ -205,7 +205,10 @@ def test_bins_of_a_reliability_diagram(reference):
         }.items():
             expected = case["values"][name]
             np.testing.assert_allclose(values, expected, rtol=1e-6, atol=1e-8)
-        error = binned_calibration_error(confidence, correct, **case["params"])
+        data = correct, confidence
+        error = expected_calibration_error(
+            *data, labels=[False, True], **case["params"]
+        )
         assert error == pytest.approx(case["values"]["ece"], rel=1e-9)
 
 

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from sklearn.metrics import log_loss
 
-from sklearn_calib._numerics.binning import binned_calibration_error
 from sklearn_calib._numerics.softmax import log_softmax, softmax
 from sklearn_calib.calibrators import (
     BetaCalibration,
@@ -19,6 +18,7 @@ from sklearn_calib.calibrators import (
     TemperatureScaling,
     VectorScaling,
 )
+from sklearn_calib.metrics import expected_calibration_error
 
 # Calibrators to which a test does not apply, with the reason; see conftest.py.
 ONE_MAP = "only inverts the map of the focal loss"
@@ -97,7 +97,8 @@ both_scales = pytest.mark.parametrize("from_logits", [False, True])
 
 
 def top_label_ece(proba, y):
-    return binned_calibration_error(proba.max(axis=1), proba.argmax(axis=1) == y)
+    correct = proba.argmax(axis=1) == y
+    return expected_calibration_error(correct, proba.max(axis=1), labels=[False, True])
 
 
 def test_the_excused_exist(registered):

@@ -273,6 +273,21 @@ def test_data_of_any_kind(name, classifier, draw):
     assert_close(single, parameters(draw(name, Y, coarse)), rtol=1e-5)
 
 
+@pytest.mark.usefixtures("undrawn", "elsewhere")
+@of_predictions
+def test_arrays_of_other_devices_are_drawn_or_refused(name, classifier, draw):
+    """One probability per sample is copied, the matrix is not."""
+    strict = pytest.importorskip("array_api_strict")
+    proba = classifier.predict_proba(X)
+    data = strict.asarray(CODES), strict.asarray(proba)
+    if name == "ClasswiseReliabilityDisplay":
+        with pytest.raises(TypeError, match="Move it to the CPU"):
+            draw(name, *data)
+    else:
+        expected = parameters(draw(name, CODES, proba))
+        assert_close(parameters(draw(name, *data)), expected)
+
+
 @pytest.mark.usefixtures("undrawn")
 @of_predictions
 def test_probabilities_outside_of_0_and_1_by_rounding(name, classifier, draw):

@@ -394,3 +394,14 @@ def test_positive_class(array, pos_label, columns, metric):
         for labels in (y_true, array(y_true)):
             value = metric(labels, array(y_proba), **given, **options)
             assert value == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_second_label_is_accepted_in_every_mode():
+    y_true, y_proba, _ = problem(n_classes=2)
+    options = {"mode": "top_label", "pos_label": 4}
+    expected = expected_calibration_error(y_true, y_proba, **options)
+    data = torch_array(y_true), torch_array(y_proba)
+    assert expected_calibration_error(*data, **options) == pytest.approx(expected)
+    with pytest.raises(ValueError, match="pos_label must be None unless"):
+        expected_calibration_error(*data, mode="top_label", pos_label=3)

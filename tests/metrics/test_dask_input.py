@@ -52,3 +52,8 @@ def test_positive_class(pos_label, labels, columns):
     arrays = [da.from_array(each, chunks=25) for each in (y_true, y_proba)]
     value = expected_calibration_error(*arrays, **options)
     assert value == pytest.approx(expected, rel=1e-12)
+    if pos_label == "stay":  # the second label is accepted in every mode
+        options |= {"mode": "top_label"}
+        expected = expected_calibration_error(y_true, y_proba, **options)
+        value = expected_calibration_error(*arrays, **options)
+        assert value == pytest.approx(expected, rel=1e-12)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import partial
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from sklearn_calib._numerics.binning import bin_index, check_n_bins, interior_ed
 from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._state.json_values import refuse
 from sklearn_calib._state.schema import NON_NEGATIVE, Count, Numbers
-from sklearn_calib._validation.declarations import Interval, StrOptions
+from sklearn_calib._validation.declarations import ABOVE_0, COUNT, StrOptions
 from sklearn_calib._validation.types import Floats, Ints
 from sklearn_calib.calibrators._base.calibrator import Calibrator
 from sklearn_calib.calibrators._groups.group_calibrator import GroupCalibrator
@@ -188,12 +187,9 @@ class MulticalibrationBoosting(GroupCalibrator):
     }
     _parameter_constraints = {
         **GroupCalibrator._parameter_constraints,
-        "n_bins": [Interval(Integral, 1, None, closed="left")],
-        "lambd": [
-            Interval(Real, 0, None, closed="neither"),
-            StrOptions({EMPIRICAL_BAYES}),
-        ],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "n_bins": COUNT,
+        "lambd": [*ABOVE_0, StrOptions({EMPIRICAL_BAYES})],
+        "max_iter": COUNT,
     }
 
     def __init__(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._state.json_values import refuse
 from sklearn_calib._state.schema import NON_NEGATIVE, POSITIVE, Numbers
 from sklearn_calib._validation.arrays import shown
-from sklearn_calib._validation.declarations import Interval, StrOptions
+from sklearn_calib._validation.declarations import ABOVE_0, StrOptions
 from sklearn_calib._validation.types import Floats, Ints
 from sklearn_calib.calibrators._base.calibrator import Calibrator
 from sklearn_calib.calibrators._groups.group_calibrator import GroupCalibrator
@@ -143,10 +142,7 @@ class PerGroupCalibrator(GroupCalibrator):
     }
     _parameter_constraints = {
         **GroupCalibrator._parameter_constraints,
-        "lambd": [
-            Interval(Real, 0, None, closed="neither"),
-            StrOptions({EMPIRICAL_BAYES}),
-        ],
+        "lambd": [*ABOVE_0, StrOptions({EMPIRICAL_BAYES})],
     }
 
     def __init__(

@@ -1,6 +1,5 @@
 """Histogram binning and scaling-binning."""
 
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from sklearn_calib._expressions.tensor import Values, expit, round_to
 from sklearn_calib._numerics.binning import bin_index, check_n_bins, interior_edges
 from sklearn_calib._solvers.logistic import fit_logistic
 from sklearn_calib._state.schema import FRACTION, Numbers, Tuple
-from sklearn_calib._validation.declarations import Interval, StrOptions
+from sklearn_calib._validation.declarations import COUNT, StrOptions
 from sklearn_calib._validation.types import Array, Floats, Options
 from sklearn_calib.calibrators._base.input_data import RESOLUTION
 from sklearn_calib.calibrators._one_vs_rest.one_vs_rest import _OneVsRestCalibrator
@@ -20,7 +19,7 @@ DECIMALS = 10
 
 # Edges between bins, and the value of each bin.
 STEPS = Numbers("n", increasing=True), Numbers("n + 1", range=FRACTION)
-N_BINS = {"n_bins": [Interval(Integral, 1, None, closed="left")]}
+N_BINS = {"n_bins": COUNT}
 
 
 class HistogramBinning(_OneVsRestCalibrator):

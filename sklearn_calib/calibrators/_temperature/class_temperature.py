@@ -1,7 +1,5 @@
 """Class-based temperature scaling, shrunk towards one temperature."""
 
-from numbers import Real
-
 import numpy as np
 from scipy.optimize import minimize_scalar
 
@@ -11,7 +9,7 @@ from sklearn_calib._expressions.tensor import Values
 from sklearn_calib._numerics.sample_blocks import Blocks, as_float64
 from sklearn_calib._solvers.temperature_fit import MAX_STEP, fit_temperature, row_gaps
 from sklearn_calib._state.schema import POSITIVE, Number, Numbers
-from sklearn_calib._validation.declarations import Interval
+from sklearn_calib._validation.declarations import ABOVE_0
 from sklearn_calib._validation.types import Floats
 from sklearn_calib.calibrators._base.calibrator import Calibrator
 from sklearn_calib.calibrators._linear.empirical_bayes import likelihood_ratios
@@ -121,7 +119,7 @@ class ClassTemperatureScaling(Calibrator):
     }
     _parameter_constraints = {
         **Calibrator._parameter_constraints,
-        "lambd": [Interval(Real, 0, None, closed="neither"), None],
+        "lambd": [*ABOVE_0, None],
     }
 
     def __init__(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from numbers import Integral
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -14,7 +13,7 @@ from sklearn_calib._numerics.binning import bin_index, check_n_bins, interior_ed
 from sklearn_calib._numerics.sample_blocks import Block, Blocks
 from sklearn_calib._solvers.temperature_fit import fit_temperature
 from sklearn_calib._state.schema import POSITIVE, Number
-from sklearn_calib._validation.declarations import Interval, StrOptions
+from sklearn_calib._validation.declarations import COUNT, StrOptions
 from sklearn_calib._validation.samples import top_label
 from sklearn_calib._validation.types import Floats
 from sklearn_calib.calibrators._base.online_calibrator import Loss, _OnlineCalibrator
@@ -124,7 +123,7 @@ class TemperatureScaling(_OnlineCalibrator):
     _parameter_constraints = {
         **_OnlineCalibrator._parameter_constraints,
         "objective": [StrOptions({"ece", "nll"})],
-        "n_bins": [Interval(Integral, 1, None, closed="left")],
+        "n_bins": COUNT,
     }
 
     def __init__(

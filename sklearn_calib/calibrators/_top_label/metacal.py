@@ -1,7 +1,6 @@
 """Meta-Cal: temperature scaling for low-entropy samples, uniform for the rest."""
 
 import math
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from sklearn_calib._numerics.binning import bin_sums, occupied_bins
 from sklearn_calib._numerics.sample_blocks import Block, Blocks
 from sklearn_calib._solvers.temperature_fit import fit_temperature
 from sklearn_calib._state.schema import POSITIVE, Number
-from sklearn_calib._validation.declarations import Interval
+from sklearn_calib._validation.declarations import BETWEEN_0_AND_1
 from sklearn_calib._validation.samples import top_label
 from sklearn_calib._validation.types import Array, Floats, Ints, Seed
 from sklearn_calib.calibrators._base.calibrator import Calibrator
@@ -140,9 +139,9 @@ class MetaCal(Calibrator):
 
     _parameter_constraints: dict = {
         **Calibrator._parameter_constraints,
-        "miscoverage": [Interval(Real, 0, 1, closed="neither")],
-        "coverage_accuracy": [Interval(Real, 0, 1, closed="neither"), None],
-        "threshold_fraction": [Interval(Real, 0, 1, closed="neither"), None],
+        "miscoverage": BETWEEN_0_AND_1,
+        "coverage_accuracy": [*BETWEEN_0_AND_1, None],
+        "threshold_fraction": [*BETWEEN_0_AND_1, None],
         "random_state": ["random_state"],
     }
 

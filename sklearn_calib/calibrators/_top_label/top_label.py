@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from sklearn_calib._numerics.sample_blocks import Block, Blocks
 from sklearn_calib._state.json_values import refuse
 from sklearn_calib._state.schema import ListOf, Object
 from sklearn_calib._validation.arrays import shown
-from sklearn_calib._validation.declarations import Interval
+from sklearn_calib._validation.declarations import ABOVE_0
 from sklearn_calib._validation.types import Array, Bools, Floats
 from sklearn_calib.calibrators._base.calibrator import Calibrator
 from sklearn_calib.calibrators._one_vs_rest.log_odds_spline import (
@@ -143,7 +142,7 @@ class TopLabelCalibrator(MetaEstimatorMixin, Calibrator):
         **Calibrator._parameter_constraints,
         "calibrator": [Calibrator, None],
         "per_class": ["boolean"],
-        "min_errors": [Interval(Real, 0, None, closed="neither"), None],
+        "min_errors": [*ABOVE_0, None],
     }
 
     def __init__(

@@ -1,21 +1,13 @@
 """Confidence and consistency bands of reliability diagrams."""
 
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import beta
 from sklearn.utils import check_random_state
 
-from sklearn_calib._validation.declarations import BETWEEN_0_AND_1, Interval
 from sklearn_calib._validation.types import Array, Floats, Ints, Seed, Weights
 
-# Constraints of the parameters that all bands share, for `validate_params`.
-BANDS = {
-    "confidence_level": BETWEEN_0_AND_1,
-    "n_resamples": [Interval(Integral, 1, None, closed="left")],
-    "random_state": ["random_state"],
-}
 # Confidences in the same cell of a grid of this size are treated as equal in draws.
 N_CELLS = 2**12
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._validation.arrays import check_unmasked, shown
+from sklearn_calib._validation.arrays import check_unmasked, on_cpu, shown
 from sklearn_calib._validation.declarations import TARGETS, StrOptions
 from sklearn_calib._validation.labels import classes_of
-from sklearn_calib._validation.samples import check_evaluated, confidence_and_correct
+from sklearn_calib._validation.samples import read_samples
 from sklearn_calib._validation.types import Array, Bools, Floats, Ints, Weights
 
 if TYPE_CHECKING:
@@ -46,12 +46,13 @@ def evaluate(
         labels = [False, True]
         evaluated = evaluate(y_true, y_proba, "positive", None, labels, sample_weight)
         return "top_label", None, evaluated[-1]
-    proba, codes, weight, mode = check_evaluated(
+    samples: Any = read_samples(
         y_true, y_proba, labels, sample_weight, mode, pos_label, of_two=of_two
     )
-    if mode == "positive" and pos_label is None:
-        pos_label = classes_of(y_true, labels)[1]
-    return mode, pos_label, (*confidence_and_correct(proba, codes, mode), weight)
+    evaluated = samples.column()
+    if samples.mode == "positive" and pos_label is None:
+        pos_label = classes_of(on_cpu(y_true), on_cpu(labels))[1]
+    return samples.mode, pos_label, evaluated
 
 
 def _check_confidences(confidence: ArrayLike, **labels: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Self
 
@@ -48,6 +49,7 @@ LINE, BAND, DIAGONAL = "calibration curve", "calibration belt", "diagonal"
 N_POINTS = 60
 
 
+@dataclass(eq=False, repr=False)
 class CalibrationBeltDisplay(FromEstimator):
     """Calibration belt (GiViTI): confidence region of the calibration curve.
 
@@ -124,28 +126,16 @@ class CalibrationBeltDisplay(FromEstimator):
 
     _values = ("prob_true",)
 
-    def __init__(
-        self,
-        prob_pred: Floats,
-        prob_true: Floats,
-        belts: Floats,
-        confidence_levels: Floats,
-        *,
-        pvalue: float,
-        degree: int,
-        mode: str = "positive",
-        pos_label: Any = None,
-        name: str | None = None,
-    ) -> None:
-        self.prob_pred = prob_pred
-        self.prob_true = prob_true
-        self.belts = belts
-        self.confidence_levels = confidence_levels
-        self.pvalue = pvalue
-        self.degree = degree
-        self.mode = mode
-        self.pos_label = pos_label
-        self.name = name
+    prob_pred: Floats
+    prob_true: Floats
+    belts: Floats
+    confidence_levels: Floats
+    _: KW_ONLY
+    pvalue: float
+    degree: int
+    mode: str = "positive"
+    pos_label: Any = None
+    name: str | None = None
 
     @classmethod
     @validate_params(
@@ -155,8 +145,7 @@ class CalibrationBeltDisplay(FromEstimator):
             "validation": [StrOptions({*FIRST})],
             "max_degree": [Interval(Integral, 2, 4, closed="both")],
             "significance_level": BETWEEN_0_AND_1,
-        },
-        prefer_skip_nested_validation=True,
+        }
     )
     def from_predictions(
         cls,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -14,7 +15,7 @@ from sklearn_calib._numerics.net_benefit import (
     number_reached,
     sums_by_number,
 )
-from sklearn_calib._validation.declarations import StrOptions, validate_params
+from sklearn_calib._validation.declarations import INTERVAL, StrOptions, validate_params
 from sklearn_calib._validation.types import Array, Floats, Seed
 from sklearn_calib.displays._base.axes import (
     ABOVE,
@@ -25,7 +26,6 @@ from sklearn_calib.displays._base.axes import (
     new_axes,
 )
 from sklearn_calib.displays._base.bands import (
-    BANDS,
     draw_bootstrap,
     group_samples,
     pointwise_band,
@@ -47,6 +47,7 @@ ALL, NONE = "treat all", "treat none"
 MARGIN, BELOW = 0.05, 0.2
 
 
+@dataclass(eq=False, repr=False)
 class DecisionCurveDisplay(FromEstimator):
     """Decision curve: net benefit of a classifier at each threshold.
 
@@ -116,34 +117,23 @@ class DecisionCurveDisplay(FromEstimator):
 
     _values = ("net_benefit",)
 
-    def __init__(
-        self,
-        thresholds: Floats,
-        net_benefit: Floats,
-        treat_all: Floats,
-        *,
-        band: Floats | None = None,
-        confidence_level: float = 0.95,
-        pos_label: Any = None,
-        name: str | None = None,
-    ) -> None:
-        self.thresholds = thresholds
-        self.net_benefit = net_benefit
-        self.treat_all = treat_all
-        self.band = band
-        self.confidence_level = confidence_level
-        self.pos_label = pos_label
-        self.name = name
+    thresholds: Floats
+    net_benefit: Floats
+    treat_all: Floats
+    _: KW_ONLY
+    band: Floats | None = None
+    confidence_level: float = 0.95
+    pos_label: Any = None
+    name: str | None = None
 
     @classmethod
     @validate_params(
         {
             **EVALUATED,
-            **BANDS,
+            **INTERVAL,
             "thresholds": ["array-like", None],
             "interval": [StrOptions({"bootstrap"}), None],
-        },
-        prefer_skip_nested_validation=True,
+        }
     )
     def from_predictions(
         cls,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -35,6 +36,7 @@ N_POINTS = 40
 WIDTH = 1.96
 
 
+@dataclass(eq=False, repr=False)
 class MonitorDisplay(Framed):
     """Calibration monitoring over time: e-value and calibration gap.
 
@@ -132,32 +134,18 @@ class MonitorDisplay(Framed):
 
     _values = ("log_e_value",)
 
-    def __init__(
-        self,
-        batch: Ints,
-        n_samples: Ints,
-        confidence: Floats,
-        accuracy: Floats,
-        deviation: Floats,
-        log_e_value: Floats,
-        *,
-        alpha: float = 0.05,
-        alarm_at: int | None = None,
-        change_point: int | None = None,
-        mode: str = "top_label",
-        name: str | None = None,
-    ) -> None:
-        self.batch = batch
-        self.n_samples = n_samples
-        self.confidence = confidence
-        self.accuracy = accuracy
-        self.deviation = deviation
-        self.log_e_value = log_e_value
-        self.alpha = alpha
-        self.alarm_at = alarm_at
-        self.change_point = change_point
-        self.mode = mode
-        self.name = name
+    batch: Ints
+    n_samples: Ints
+    confidence: Floats
+    accuracy: Floats
+    deviation: Floats
+    log_e_value: Floats
+    _: KW_ONLY
+    alpha: float = 0.05
+    alarm_at: int | None = None
+    change_point: int | None = None
+    mode: str = "top_label"
+    name: str | None = None
 
     @classmethod
     def from_monitor(

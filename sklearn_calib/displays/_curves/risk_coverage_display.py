@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Self
 
@@ -57,6 +58,7 @@ CONSTRAINTS = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class RiskCoverageDisplay(FromEstimator):
     """Risk-coverage curve: risk of the most confident samples at each coverage.
 
@@ -138,24 +140,14 @@ class RiskCoverageDisplay(FromEstimator):
 
     _values = ("risk",)
 
-    def __init__(
-        self,
-        coverage: Floats,
-        risk: Floats,
-        *,
-        oracle_risk: Floats,
-        aurc: float,
-        name: str | None = None,
-        risk_name: str = "Risk",
-        operating_point: tuple[float, float] | None = None,
-    ) -> None:
-        self.coverage = coverage
-        self.risk = risk
-        self.oracle_risk = oracle_risk
-        self.aurc = aurc
-        self.name = name
-        self.risk_name = risk_name
-        self.operating_point = operating_point
+    coverage: Floats
+    risk: Floats
+    _: KW_ONLY
+    oracle_risk: Floats
+    aurc: float
+    name: str | None = None
+    risk_name: str = "Risk"
+    operating_point: tuple[float, float] | None = None
 
     @classmethod
     def _options_of(
@@ -167,7 +159,7 @@ class RiskCoverageDisplay(FromEstimator):
         return {"confidence": confidence, "threshold": threshold, **options}
 
     @classmethod
-    @validate_params(CONSTRAINTS, prefer_skip_nested_validation=True)
+    @validate_params(CONSTRAINTS)
     def from_predictions(
         cls,
         y_true: ArrayLike,

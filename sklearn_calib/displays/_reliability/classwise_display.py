@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -11,8 +12,7 @@ from sklearn_calib._numerics.binning import class_bin_sums
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import TARGETS, StrOptions, validate_params
 from sklearn_calib._validation.labels import as_labels, classes_of
-from sklearn_calib._validation.probabilities import check_proba
-from sklearn_calib._validation.samples import as_columns, check_targets
+from sklearn_calib._validation.samples import read_samples
 from sklearn_calib._validation.types import Array, Floats, Ints, Weights
 from sklearn_calib.displays._reliability.reliability_panels import (
     KINDS,
@@ -24,6 +24,7 @@ from sklearn_calib.displays._reliability.reliability_panels import (
 N_CLASSES = 12
 
 
+@dataclass(eq=False, repr=False)
 class ClasswiseReliabilityDisplay(ReliabilityPanels):
     """Class-wise reliability diagrams: one panel for the probability of each class.
 
@@ -75,12 +76,10 @@ class ClasswiseReliabilityDisplay(ReliabilityPanels):
     _column = "class"
     _way_out = "Pass classes= of the earlier display."
 
-    def __init__(
-        self, displays: list[Any], classes: Array, *, name: str | None = None
-    ) -> None:
-        self.displays = displays
-        self.classes = classes
-        self.name = name
+    displays: list[Any]
+    classes: Array
+    _: KW_ONLY
+    name: str | None = None
 
     @classmethod
     @validate_params(
@@ -161,8 +160,9 @@ class ClasswiseReliabilityDisplay(ReliabilityPanels):
         [['ham', 'ECE 0.233'], ['spam', 'ECE 0.233']]
         """
         check_options(options, "mode", "pos_label")
-        proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
-        columns = check_proba(as_columns(proba)).T
+        samples = read_samples(y_true, y_proba, labels, sample_weight, "canonical")
+        proba, codes, weight = samples.proba()
+        columns = proba.T
         labels = classes_of(y_true, labels)
         if classes is None and len(labels) > N_CLASSES:
             shown = _largest_errors(columns, codes, weight)

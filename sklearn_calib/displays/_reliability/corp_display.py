@@ -10,10 +10,9 @@ from numpy.typing import ArrayLike
 from scipy.optimize import isotonic_regression
 
 from sklearn_calib._numerics.binning import sums_by_value
-from sklearn_calib._validation.declarations import StrOptions, validate_params
+from sklearn_calib._validation.declarations import INTERVAL, StrOptions, validate_params
 from sklearn_calib._validation.types import Floats, Seed
 from sklearn_calib.displays._base.bands import (
-    BANDS,
     draw_calibrated,
     group_samples,
     pointwise_band,
@@ -136,8 +135,7 @@ class CorpReliabilityDisplay(ReliabilityDiagram):
 
     @classmethod
     @validate_params(
-        {**EVALUATED, **BANDS, "interval": [StrOptions({"consistency"}), None]},
-        prefer_skip_nested_validation=True,
+        {**EVALUATED, **INTERVAL, "interval": [StrOptions({"consistency"}), None]}
     )
     def from_predictions(
         cls,
@@ -250,10 +248,9 @@ class CorpReliabilityDisplay(ReliabilityDiagram):
         >>> display.prob_true
         array([0. , 0.5, 0.5, 1. ])
         """
-        mode, pos_label, evaluated = evaluate(
+        mode, pos_label, (confidence, correct, weight) = evaluate(
             y_true, y_proba, mode, pos_label, labels, sample_weight
         )
-        confidence, correct, weight = evaluated
         weight = np.ones(len(correct)) if weight is None else weight
         value, mass, n_correct = sums_by_value(
             confidence.astype(np.float64), correct, weight

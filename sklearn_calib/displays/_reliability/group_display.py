@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_calib._validation.arrays import on_cpu
 from sklearn_calib._validation.declarations import (
     BINS,
+    INTERVAL,
     TARGETS,
     StrOptions,
     validate_params,
@@ -18,7 +21,6 @@ from sklearn_calib._validation.groups import group_members, select_columns
 from sklearn_calib._validation.labels import as_labels, classes_of
 from sklearn_calib._validation.types import Array, Floats, Ints, Options, Seed
 from sklearn_calib.displays._base.axes import artists, named_classes
-from sklearn_calib.displays._base.bands import BANDS
 from sklearn_calib.displays._base.from_predictions import EVALUATED, evaluate
 from sklearn_calib.displays._reliability.diagram import LINE
 from sklearn_calib.displays._reliability.reliability_panels import (
@@ -32,6 +34,7 @@ from sklearn_calib.metrics import ece_interval
 N_GROUPS = 12
 
 
+@dataclass(eq=False, repr=False)
 class GroupReliabilityDisplay(ReliabilityPanels):
     r"""Reliability diagram of each group: one panel for each group of samples.
 
@@ -98,20 +101,12 @@ class GroupReliabilityDisplay(ReliabilityPanels):
     # The sizes of groups differ too much.
     _has_one_scale = False
 
-    def __init__(
-        self,
-        displays: list[Any],
-        groups: Array,
-        n_samples: Ints,
-        *,
-        error_intervals: Floats | None = None,
-        name: str | None = None,
-    ) -> None:
-        self.displays = displays
-        self.groups = groups
-        self.n_samples = n_samples
-        self.error_intervals = error_intervals
-        self.name = name
+    displays: list[Any]
+    groups: Array
+    n_samples: Ints
+    _: KW_ONLY
+    error_intervals: Floats | None = None
+    name: str | None = None
 
     @classmethod
     @validate_params(
@@ -120,7 +115,7 @@ class GroupReliabilityDisplay(ReliabilityPanels):
             "groups": ["array-like"],
             "kind": [StrOptions(set(KINDS))],
             "mode": EVALUATED["mode"],
-            **BANDS,
+            **INTERVAL,
         },
         prefer_skip_nested_validation=False,
     )
@@ -225,10 +220,9 @@ class GroupReliabilityDisplay(ReliabilityPanels):
         [['a', '2 samples'], ['b', '2 samples'], ['overall', '4 samples']]
         """
         check_options(options)
-        mode, pos_label, evaluated = evaluate(
+        mode, pos_label, (confidence, correct, weight) = evaluate(
             y_true, y_proba, mode, pos_label, labels, sample_weight
         )
-        confidence, correct, weight = evaluated
         rows = _rows_shown(groups, np.ones(len(correct)) if weight is None else weight)
         n_samples = np.array([len(each) for each in rows.values()])
         names = np.empty(len(rows), dtype=object)
@@ -240,8 +234,8 @@ class GroupReliabilityDisplay(ReliabilityPanels):
         same: Options = {"mode": "confidence"}
         y_shown = correct
         if mode == "positive":
-            y_shown = as_labels(y_true, "y_true").ravel()
-            same = {"pos_label": pos_label, "labels": classes_of(y_true, labels)}
+            y_shown = as_labels(on_cpu(y_true), "y_true").ravel()
+            same = {"pos_label": pos_label, "labels": classes_of(y_shown, labels)}
         bins = {key: options[key] for key in BINS.keys() & options}
         displays, intervals = [], []
         for part, panel in zip(rows.values(), axes, strict=True):

@@ -14,10 +14,15 @@ from sklearn_calib._numerics.binning import (
     gap_norm,
     resolve_n_bins,
 )
-from sklearn_calib._validation.declarations import BINS, StrOptions, validate_params
+from sklearn_calib._validation.declarations import (
+    BINS,
+    INTERVAL,
+    StrOptions,
+    validate_params,
+)
 from sklearn_calib._validation.types import Array, Floats, History, Options, Seed
 from sklearn_calib.displays._base.axes import new_axes, sequential_colors
-from sklearn_calib.displays._base.bands import BANDS, bin_band
+from sklearn_calib.displays._base.bands import bin_band
 from sklearn_calib.displays._base.from_predictions import EVALUATED, evaluate
 from sklearn_calib.displays._base.recorded_history import choose_epochs, recorded_rows
 from sklearn_calib.displays._reliability.diagram import (
@@ -169,8 +174,7 @@ class ReliabilityDisplay(ReliabilityDiagram):
 
     @classmethod
     @validate_params(
-        {**EVALUATED, **BINS, **BANDS, "interval": [StrOptions(INTERVALS), None]},
-        prefer_skip_nested_validation=True,
+        {**EVALUATED, **BINS, **INTERVAL, "interval": [StrOptions(INTERVALS), None]}
     )
     def from_predictions(
         cls,

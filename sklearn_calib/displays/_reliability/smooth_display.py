@@ -13,10 +13,9 @@ from sklearn_calib._numerics.heat_kernel import (
     cosine_coefficients,
     self_consistent_bandwidth,
 )
-from sklearn_calib._validation.declarations import StrOptions, validate_params
+from sklearn_calib._validation.declarations import INTERVAL, StrOptions, validate_params
 from sklearn_calib._validation.types import Array, Floats, Seed, Weights
 from sklearn_calib.displays._base.bands import (
-    BANDS,
     Groups,
     draw_bootstrap,
     draw_calibrated,
@@ -147,8 +146,7 @@ class SmoothReliabilityDisplay(ReliabilityDiagram):
 
     @classmethod
     @validate_params(
-        {**EVALUATED, **BANDS, "interval": [StrOptions(INTERVALS), None]},
-        prefer_skip_nested_validation=True,
+        {**EVALUATED, **INTERVAL, "interval": [StrOptions(INTERVALS), None]}
     )
     def from_predictions(
         cls,
@@ -266,10 +264,9 @@ class SmoothReliabilityDisplay(ReliabilityDiagram):
         >>> display.line_.get_label()
         'a guess (smECE 0.225)'
         """
-        mode, pos_label, evaluated = evaluate(
+        mode, pos_label, (confidence, correct, weight) = evaluate(
             y_true, y_proba, mode, pos_label, labels, sample_weight
         )
-        confidence, correct, weight = evaluated
         weight = np.ones(len(correct)) if weight is None else weight
         gaps = cosine_coefficients(confidence, weight * (correct - confidence))
         smece = self_consistent_bandwidth(gaps / weight.sum())

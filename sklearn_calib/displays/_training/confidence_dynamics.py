@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -47,6 +48,7 @@ QUANTITY = "quantity over epochs"
 WAY_OUT = "Train with callbacks=[sklearn_calib.callbacks.RecordBins()]."
 
 
+@dataclass(eq=False, repr=False)
 class ConfidenceDynamicsDisplay(Framed):
     """Confidence dynamics: confidence in bins over the epochs of training.
 
@@ -125,24 +127,14 @@ class ConfidenceDynamicsDisplay(Framed):
 
     _values = tuple(QUANTITIES)
 
-    def __init__(
-        self,
-        epochs: Ints,
-        *,
-        train_confidence_true: Floats,
-        train_confidence_top: Floats,
-        bin_confidence: Floats,
-        bin_accuracy: Floats,
-        bin_edges: Floats,
-        name: str | None = None,
-    ) -> None:
-        self.epochs = epochs
-        self.train_confidence_true = train_confidence_true
-        self.train_confidence_top = train_confidence_top
-        self.bin_confidence = bin_confidence
-        self.bin_accuracy = bin_accuracy
-        self.bin_edges = bin_edges
-        self.name = name
+    epochs: Ints
+    _: KW_ONLY
+    train_confidence_true: Floats
+    train_confidence_top: Floats
+    bin_confidence: Floats
+    bin_accuracy: Floats
+    bin_edges: Floats
+    name: str | None = None
 
     @classmethod
     def from_estimator(

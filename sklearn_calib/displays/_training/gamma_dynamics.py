@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -40,6 +41,7 @@ BAND, SWITCH = "inverse focal band", "switch"
 LINEAR_UP_TO = 100
 
 
+@dataclass(eq=False, repr=False)
 class GammaDynamicsDisplay(Framed):
     """Gamma dynamics: gamma and calibration gap in bins over the epochs of training.
 
@@ -113,18 +115,11 @@ class GammaDynamicsDisplay(Framed):
 
     _values = ("gamma", "calibration_gap")
 
-    def __init__(
-        self,
-        epochs: Ints,
-        gamma: Floats,
-        calibration_gap: Floats,
-        *,
-        name: str | None = None,
-    ) -> None:
-        self.epochs = epochs
-        self.gamma = gamma
-        self.calibration_gap = calibration_gap
-        self.name = name
+    epochs: Ints
+    gamma: Floats
+    calibration_gap: Floats
+    _: KW_ONLY
+    name: str | None = None
 
     @classmethod
     def from_estimator(

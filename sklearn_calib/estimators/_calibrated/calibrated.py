@@ -44,7 +44,12 @@ from sklearn_calib._state.schema import (
 )
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.dask_arrays import maps_blocks
-from sklearn_calib._validation.declarations import HasMethods, Interval, StrOptions
+from sklearn_calib._validation.declarations import (
+    COUNT,
+    PROGRESS,
+    HasMethods,
+    StrOptions,
+)
 from sklearn_calib._validation.groups import group_frame, select_columns
 from sklearn_calib._validation.probabilities import check_sample_weight
 from sklearn_calib._validation.types import Array, Floats
@@ -268,13 +273,12 @@ class CalibratedClassifier(
     _parameter_constraints = {
         "estimator": [HasMethods(["fit"])],
         "cv": ["cv_object"],
-        "n_repeats": [Interval(Integral, 1, None, closed="left")],
+        "n_repeats": COUNT,
         "ensemble": ["boolean", StrOptions({"auto"})],
         "response_method": [StrOptions({"auto", "decision_function", "predict_proba"})],
         "held_out_as": [str, tuple, None],
         "groups": [str, Integral, list, tuple, None],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
+        **PROGRESS,
     }
     _saved_params = {
         *("calibrator", "cv", "ensemble", "estimator", "groups"),

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
-from numbers import Integral
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,7 +17,7 @@ from torch.utils.data import (
     default_collate,
 )
 
-from sklearn_calib._validation.declarations import Interval, validate_params
+from sklearn_calib._validation.declarations import COUNT, validate_params
 from sklearn_calib._validation.types import Array
 
 # A function that returns the rows with given indices as tensors.
@@ -119,13 +118,7 @@ class StreamedBatches:
             current = following
 
 
-@validate_params(
-    {
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "shuffle": ["boolean"],
-    },
-    prefer_skip_nested_validation=True,
-)
+@validate_params({"batch_size": COUNT, "shuffle": ["boolean"]})
 def iterate_batches(
     dataset: Dataset[Any], batch_size: int = 1, shuffle: bool = False, **kwargs: Any
 ) -> Iterable[Any]:

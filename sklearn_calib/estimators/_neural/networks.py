@@ -10,9 +10,12 @@ from typing import Any
 from torch import Tensor, nn
 
 from sklearn_calib._validation.arrays import shown
-from sklearn_calib._validation.declarations import Interval, validate_params
-
-_SIZE = [Interval(Integral, 1, None, closed="left")]
+from sklearn_calib._validation.declarations import (
+    COUNT,
+    Interval,
+    is_count,
+    validate_params,
+)
 
 # Images with a side of 2**30 have one pixel after this number of stages.
 MOST_STAGES = 30
@@ -49,12 +52,11 @@ class MLP(nn.Sequential):
 
     @validate_params(
         {
-            "n_features": _SIZE,
-            "n_classes": [*_SIZE, None],
+            "n_features": COUNT,
+            "n_classes": [*COUNT, None],
             "hidden_sizes": ["array-like"],
             "dropout": [Interval(Real, 0, 1, closed="both")],
-        },
-        prefer_skip_nested_validation=True,
+        }
     )
     def __init__(
         self,
@@ -76,7 +78,7 @@ class MLP(nn.Sequential):
 
 def _check_sizes(hidden_sizes: Sequence[int]) -> None:
     """Raise ValueError unless all sizes are positive integers."""
-    if not all(_SIZE[0].is_satisfied_by(size) for size in hidden_sizes):
+    if not all(map(is_count, hidden_sizes)):
         raise ValueError(
             f"hidden_sizes must hold positive integers, got {shown(hidden_sizes)}. "
             "Pass the number of units of each hidden layer, such as (128, 128)."
@@ -116,12 +118,11 @@ class ConvNet(nn.Module):
 
     @validate_params(
         {
-            "n_channels": _SIZE,
-            "n_classes": [*_SIZE, None],
-            "n_filters": _SIZE,
+            "n_channels": COUNT,
+            "n_classes": [*COUNT, None],
+            "n_filters": COUNT,
             "n_stages": [Interval(Integral, 0, MOST_STAGES, closed="both")],
-        },
-        prefer_skip_nested_validation=True,
+        }
     )
     def __init__(
         self,

@@ -4,7 +4,6 @@ import inspect
 import warnings
 from collections.abc import Iterable
 from functools import cache
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,9 @@ from sklearn_calib._sklearn.nested_params import prefix_of, remove_prefix
 from sklearn_calib._torch.processes import group_of
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import (
-    Interval,
+    ABOVE_0,
+    BETWEEN_0_AND_1,
+    COUNT,
     Options,
     StrOptions,
     did_you_mean,
@@ -56,18 +57,18 @@ CONSTRAINTS = {
     "module": [callable, None],
     "optimizer": [callable],
     "callbacks": [list, StrOptions({"disable"}), None],
-    "lr": [Interval(Real, 0, None, closed="neither")],
-    "batch_size": [Interval(Integral, 1, None, closed="left"), Options(int, {-1})],
-    "max_epochs": [Interval(Integral, 1, None, closed="left")],
-    "validation_fraction": [Interval(Real, 0, 1, closed="neither"), None],
+    "lr": ABOVE_0,
+    "batch_size": [*COUNT, Options(int, {-1})],
+    "max_epochs": COUNT,
+    "validation_fraction": [*BETWEEN_0_AND_1, None],
     "early_stopping": ["boolean", StrOptions({*STOPPING_SCORES})],
-    "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
+    "n_iter_no_change": COUNT,
     "class_weight": [dict, StrOptions({"balanced"}), None],
     "batch_transform": [callable, None],
     "refit": ["boolean"],
     "posterior": ["boolean"],
     "random_state": ["random_state"],
-    "n_threads": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+    "n_threads": [*COUNT, StrOptions({"auto"})],
     "dtype": [StrOptions({"float32", "float64"})],
     "iterator_train": [callable],
     "iterator_valid": [callable],

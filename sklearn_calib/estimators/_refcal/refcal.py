@@ -1,7 +1,6 @@
 """`RefCalClassifier`: contrastive training of an encoder, then of a linear head."""
 
 from collections.abc import Callable, Iterator
-from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +14,7 @@ from sklearn_calib._sklearn.nested_params import remove_prefix
 from sklearn_calib._sklearn.rollback import restores
 from sklearn_calib._sklearn.training_data import MatrixLike
 from sklearn_calib._validation.dask_arrays import maps_blocks
-from sklearn_calib._validation.declarations import Interval, StrOptions
+from sklearn_calib._validation.declarations import ABOVE_0, COUNT, StrOptions
 from sklearn_calib._validation.types import Array, Floats
 from sklearn_calib.estimators._neural.logits import PredictsFromLogits
 from sklearn_calib.estimators._neural.name_hints import check_module_takes
@@ -182,8 +181,8 @@ class RefCalClassifier(
         "encoder": CONSTRAINTS["module"],
         "augment": [callable, StrOptions({"auto"}), None],
         "augment_head": [callable, None],
-        "temperature": [Interval(Real, 0, None, closed="neither")],
-        "n_projection": [Interval(Integral, 1, None, closed="left")],
+        "temperature": ABOVE_0,
+        "n_projection": COUNT,
         **{name: CONSTRAINTS[name] for name in ("random_state", "dtype", "verbose")},
     }
     _prefixes = STAGES

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -23,7 +23,7 @@ from sklearn_calib._sklearn.training_data import (
     check_training_data,
     copy_features,
 )
-from sklearn_calib._validation.declarations import Interval
+from sklearn_calib._validation.declarations import BETWEEN_0_AND_1, PROGRESS, Interval
 from sklearn_calib._validation.labels import as_labels, encode_labels
 from sklearn_calib._validation.probabilities import check_sample_weight
 from sklearn_calib._validation.types import Array, Bools, Floats
@@ -208,12 +208,11 @@ class SelectiveClassifier(
     _weighted_part = "threshold"
     _parameter_constraints = {
         "coverage": [Interval(Real, 0, 1, closed="right"), None],
-        "max_risk": [Interval(Real, 0, 1, closed="neither"), dict, None],
+        "max_risk": [*BETWEEN_0_AND_1, dict, None],
         "cost_matrix": ["array-like", None],
-        "delta": [Interval(Real, 0, 1, closed="neither")],
+        "delta": BETWEEN_0_AND_1,
         "cv": ["cv_object"],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
+        **PROGRESS,
     }
 
     def __init__(

@@ -8,16 +8,8 @@ from torch import Tensor
 
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import did_you_mean
-from sklearn_calib.losses._base.checks import (
-    can_check_values,
-    check_finite,
-    is_choice,
-)
+from sklearn_calib.losses._base.checks import can_check_values, check_finite, is_choice
 from sklearn_calib.losses._base.stable_gradients import negative_entropy
-
-
-def _msp(logits: Tensor) -> Tensor:
-    return logits.softmax(1).max(1).values
 
 
 def _margin(logits: Tensor) -> Tensor:
@@ -25,26 +17,14 @@ def _margin(logits: Tensor) -> Tensor:
     return first - second
 
 
-def _negative_gini(logits: Tensor) -> Tensor:
-    return logits.softmax(1).square().sum(1) - 1
-
-
-def _l2_norm(logits: Tensor) -> Tensor:
-    return torch.linalg.vector_norm(logits.softmax(1), dim=1)
-
-
-def _max_logit(logits: Tensor) -> Tensor:
-    return logits.amax(1)
-
-
 # The same names as in sklearn_calib._numerics.confidence, which computes them in NumPy.
-_CONFIDENCES = {
-    "l2_norm": _l2_norm,
+_CONFIDENCES: dict[str, Callable[[Tensor], Tensor]] = {
+    "l2_norm": lambda logits: torch.linalg.vector_norm(logits.softmax(1), dim=1),
     "margin": _margin,
-    "max_logit": _max_logit,
-    "msp": _msp,
+    "max_logit": lambda logits: logits.amax(1),
+    "msp": lambda logits: logits.softmax(1).max(1).values,
     "negative_entropy": negative_entropy,
-    "negative_gini": _negative_gini,
+    "negative_gini": lambda logits: logits.softmax(1).square().sum(1) - 1,
 }
 
 

@@ -71,7 +71,7 @@ def get_loss(name: str) -> type[Any]:
     return LOSSES.get(name)
 
 
-@validate_params({"multilabel": ["boolean"]}, prefer_skip_nested_validation=True)
+@validate_params({"multilabel": ["boolean"]})
 def get_loss_names(*, multilabel: bool = False) -> list[str]:
     """Return the names of the registered losses.
 

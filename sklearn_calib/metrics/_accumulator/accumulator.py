@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from numbers import Integral
 from typing import Any, Self, overload
 
 import numpy as np
@@ -26,11 +25,10 @@ from sklearn_calib._state.schema import (
 from sklearn_calib._validation.arrays import has_dask_arrays, shown
 from sklearn_calib._validation.dask_arrays import sum_of_blocks
 from sklearn_calib._validation.declarations import (
-    BETWEEN_0_AND_1,
     BINS,
-    DRAWS,
+    COUNT,
+    INTERVAL,
     MODES,
-    Interval,
     StrOptions,
     validate_params,
 )
@@ -169,7 +167,7 @@ class CalibrationAccumulator(Accumulator):
     groups_: dict[Any, Self]
     _parameter_constraints = {
         "labels": ["array-like"],
-        "n_bins": [Interval(Integral, 1, None, closed="left")],
+        "n_bins": COUNT,
         "strategy": BINS["strategy"],
         "mode": [StrOptions(MODES), list, tuple],
     }
@@ -415,9 +413,8 @@ class CalibrationAccumulator(Accumulator):
 
     @validate_params(
         {
-            "confidence_level": BETWEEN_0_AND_1,
+            **INTERVAL,
             "method": [StrOptions(METHODS)],
-            **DRAWS,
         },
         # The metric checks the other options.
         prefer_skip_nested_validation=False,

@@ -150,8 +150,7 @@ def check_metric(metric: Metric, mode: str, options: Options) -> None:
 
 
 @validate_params(
-    {**NORM, "reduce_bias": ["boolean"], "average": [StrOptions({"mean", "sum"})]},
-    prefer_skip_nested_validation=True,
+    {**NORM, "reduce_bias": ["boolean"], "average": [StrOptions({"mean", "sum"})]}
 )
 def binned_error(
     sums: Floats,

@@ -24,38 +24,30 @@ from sklearn_calib._validation.arrays import (
     as_numbers,
     convert_to_numpy,
     device,
-    is_elsewhere,
     is_empty,
-    on_cpu,
     row_blocks,
 )
-from sklearn_calib._validation.dask_arrays import (
-    labels_of_blocks,
-    lazy_columns,
-    sum_of_blocks,
-)
+from sklearn_calib._validation.dask_arrays import sum_of_blocks
 from sklearn_calib._validation.groups import group_members
-from sklearn_calib._validation.labels import as_labels, encode_labels
+from sklearn_calib._validation.labels import as_labels
 from sklearn_calib._validation.probabilities import (
     as_proba_numbers,
     check_sample_weight,
+    nonzero_weight,
     proba_blocks,
     weight_factor,
 )
 from sklearn_calib._validation.samples import (
+    Column,
     DeviceSamples,
     LazySamples,
+    Samples,
     as_columns,
     block_correct,
-    check_columns,
     check_lengths,
-    check_targets,
-    confidence_and_correct,
-    positive_code,
     read_samples,
-    resolve_mode,
 )
-from sklearn_calib._validation.types import Array, Bools, Floats, Ints, Options, Weights
+from sklearn_calib._validation.types import Array, Floats, Ints, Options, Weights
 from sklearn_calib.metrics._binned_sums.grid import (
     Cells,
     Grid,
@@ -110,6 +102,7 @@ def split_by_group(
     """Return labels, probabilities and weights of each group, by its name."""
     if is_empty(groups) and is_empty(y_true) and is_empty(y_proba):
         return {}
+    # The samples are split here; `chunk_sums` reads those of each group.
     y_true = as_labels(y_true, "y_true")
     y_proba = as_proba_numbers(y_proba, "y_proba")
     check_lengths(len(y_true), len(y_proba))
@@ -139,47 +132,26 @@ def chunk_sums(
     """Return the sums of a chunk by mode; None if it has no samples or no weight."""
     if is_empty(y_true) and is_empty(y_proba):
         return None
-    factor, has_weight = 1.0, True
-    if sample_weight is not None:
-        sample_weight = as_numbers(on_cpu(sample_weight), "sample_weight")
-        has_weight = bool(sample_weight.any())
-        # The other arguments are checked even if the chunk adds nothing.
-        sample_weight = sample_weight if has_weight else np.ones(sample_weight.shape)
-        factor = weight_factor(sample_weight.max()) if sample_weight.size else 1.0
-    if is_elsewhere(y_proba):
-        samples: Any = read_samples(y_true, y_proba, labels, sample_weight)
-        sums = Sums(_device_cells(samples, grids), _device_totals(samples), factor)
-        return sums if has_weight else None
-    proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
-    confidence, correct, totals = _top_label_totals(proba, codes, weight)
-    top = confidence, correct
+    weight, has_weight = nonzero_weight(sample_weight)
+    factor = 1.0 if weight is None or not weight.size else weight_factor(weight.max())
+    samples: Any = read_samples(y_true, y_proba, labels, weight, "top_label")
+    is_elsewhere = isinstance(samples, DeviceSamples)
+    top, totals = (_device_totals if is_elsewhere else _top_label_totals)(samples)
+    class_cells = _device_class_cells if is_elsewhere else _class_cells
     cells = {}
     for mode, grid in grids.items():
         if mode == "classwise":
-            cells[mode] = _class_cells(as_columns(proba), codes, weight, grid)
+            cells[mode] = class_cells(samples, grid)
         else:
-            is_top = mode == "top_label"
-            evaluated, true = (
-                top if is_top else confidence_and_correct(proba, codes, mode)
-            )
-            cells[mode] = _row_cells(evaluated, true, weight, grid)
+            of_mode = replace(samples, mode=mode)
+            column: Column = top if mode == "top_label" else of_mode.column()
+            cells[mode] = _row_cells(*column, grid)
     return Sums(cells, totals, factor) if has_weight else None
 
 
-def _device_cells(samples: DeviceSamples, grids: dict[str, Grid]) -> dict[str, Cells]:
-    """Return the sums of a chunk on another device."""
-    return {
-        mode: _device_class_cells(samples, grid)
-        if mode == "classwise"
-        else _row_cells(*replace(samples, mode=mode).column(), grid)
-        for mode, grid in grids.items()
-    }
-
-
-def _top_label_totals(
-    proba: Floats, codes: Ints, weight: Weights
-) -> tuple[Floats, Bools, Floats]:
-    """Return confidence, correctness, and the sums in `totals_`; check row sums."""
+def _top_label_totals(samples: Samples) -> tuple[Column, Floats]:
+    """Return `samples.column()` and the sums in `totals_`; check row sums."""
+    proba, codes, weight = samples.matrix, samples.codes, samples.weight
     confidence = np.empty(len(proba), dtype=proba.dtype)
     correct = np.empty(len(proba), dtype=bool)
     totals = np.zeros(5)
@@ -197,7 +169,7 @@ def _top_label_totals(
             sums = [weight[rows].sum(), *(weight[rows] @ each for each in summands)]
         totals += sums
     totals[3] += totals[0]
-    return confidence, correct, totals
+    return (confidence, correct, weight), totals
 
 
 def _row_cells(
@@ -225,8 +197,10 @@ def _cell_sums(
     return sums
 
 
-def _class_cells(columns: Floats, codes: Ints, weight: Weights, grid: Grid) -> Cells:
+def _class_cells(samples: Samples, grid: Grid) -> Cells:
     """Return the sums for the probability of each class."""
+    columns = as_columns(samples.matrix)
+    codes, weight = samples.codes, samples.weight
     if not grid.is_fine:
         options: Options = {"n_bins": grid.n_bins, "strategy": grid.strategy}
         sums = np.stack(class_bin_sums(columns, codes, sample_weight=weight, **options))
@@ -252,10 +226,10 @@ def _class_cells(columns: Floats, codes: Ints, weight: Weights, grid: Grid) -> C
     return Cells(np.concatenate(places), np.concatenate(parts_sums, axis=1))
 
 
-def _device_totals(samples: DeviceSamples) -> Floats:
-    """Return the sums of weight, correctness, confidence, Brier and log loss."""
-    xp, proba = samples.xp, samples.proba
-    confidence, correct = replace(samples, mode="top_label").columns()
+def _device_totals(samples: DeviceSamples) -> tuple[Column, Floats]:
+    """Return `samples.column()` and the sums in `totals_`."""
+    xp, proba = samples.xp, samples.matrix
+    confidence, correct = samples.columns()
     is_true = samples.y_true[:, None] == samples.labels[None, :]
     p_true = xp.max(xp.where(is_true, proba, xp.zeros_like(proba)), axis=1)
     log_loss = -xp.log(xp.clip(p_true, float(xp.finfo(proba.dtype).eps), None))
@@ -265,7 +239,7 @@ def _device_totals(samples: DeviceSamples) -> Floats:
     columns = [xp.ones_like(columns[0]), *columns]
     if samples.weight is not None:
         columns = [samples.weight * column for column in columns]
-    return np.array([float(xp.sum(column)) for column in columns])
+    return samples.column(), np.array([float(xp.sum(column)) for column in columns])
 
 
 def _device_class_cells(samples: DeviceSamples, grid: Grid) -> Cells:
@@ -294,25 +268,12 @@ def dask_gap_sums(
             f"{strategy!r} and {n_bins!r}. CalibrationAccumulator approximates the "
             'error for "quantile". Or call compute() to load all samples.'
         )
-    y_true, given, labels, sample_weight = samples.data
-    mode, y_proba = samples.mode, lazy_columns(given)
-    if labels is None:
-        labels = labels_of_blocks(y_true)
-        encode_labels(labels, n_classes=2 if y_proba.ndim == 1 else y_proba.shape[1])
-    check_columns(given, None, labels)
-    if samples.pos_label is not None:
-        labels = as_labels(labels, "labels")
-        if positive_code(samples.pos_label, mode, labels) == 0:
-            labels = labels[::-1]
-            y_proba = y_proba if y_proba.ndim == 1 else y_proba[:, ::-1]
-        mode = "positive"
-    mode = resolve_mode(mode, y_proba)
+    blocks, labels, mode = samples.blocks()
     n_rows = len(labels) if mode == "classwise" else 1
     grid = Grid(n_bins, strategy, is_fine=mode != "classwise")
     check_cells(grid, n_rows)
     total: Total = sum_of_blocks(
-        partial(_total_of_block, labels=labels, grids={mode: grid}),
-        {"y_true": y_true, "y_proba": y_proba, "sample_weight": sample_weight},
+        partial(_total_of_block, labels=labels, grids={mode: grid}), blocks
     )
     if total.sums is None:
         raise ValueError(

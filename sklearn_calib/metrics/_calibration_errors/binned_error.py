@@ -19,19 +19,18 @@ from sklearn_calib._numerics.binning import (
 )
 from sklearn_calib._validation.declarations import (
     BINS_OF_ERRORS,
-    MODES,
+    MODE,
     TARGETS,
     StrOptions,
     declare_interval,
     validate_params,
 )
-from sklearn_calib._validation.probabilities import check_proba
 from sklearn_calib._validation.samples import (
     DeviceSamples,
     LazySamples,
-    Samples,
     as_columns,
     read_samples,
+    samples_by_class,
 )
 from sklearn_calib._validation.types import Array, Floats, Options
 from sklearn_calib.metrics._binned_sums.sample_sums import (
@@ -85,10 +84,9 @@ def expected_calibration_error(
         **NORM,
         "n_bins": [*BINS_OF_ERRORS["n_bins"], StrOptions({"sweep"})],
         "reduce_bias": ["boolean"],
-        "mode": [StrOptions(MODES), None],
+        **MODE,
         "return_n_bins": ["boolean"],
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
 def expected_calibration_error(
     y_true: ArrayLike,
@@ -277,10 +275,7 @@ def expected_calibration_error(
 
 
 @declare_interval(is_error=True, bins={"norm": "max"})
-@validate_params(
-    {**TARGETS, **BINS_OF_ERRORS, "mode": [StrOptions(MODES), None]},
-    prefer_skip_nested_validation=True,
-)
+@validate_params({**TARGETS, **BINS_OF_ERRORS, **MODE})
 def maximum_calibration_error(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -379,8 +374,7 @@ def maximum_calibration_error(
         **NORM,
         "reduce_bias": ["boolean"],
         "average": [StrOptions({"mean", "sum"})],
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
 def classwise_calibration_error(
     y_true: ArrayLike,
@@ -551,7 +545,7 @@ def gap_sums(samples: Any, n_bins: Any, strategy: str) -> GapSums:
         )
     if isinstance(samples, DeviceSamples):
         if isinstance(n_bins, str):
-            total = samples.proba.shape[0]
+            total = samples.matrix.shape[0]
             if samples.weight is not None:
                 total = float(samples.xp.sum(samples.weight))
             n_bins = cube_root_n_bins(total)
@@ -563,7 +557,7 @@ def gap_sums(samples: Any, n_bins: Any, strategy: str) -> GapSums:
         return GapSums(*device_class_sums(samples, n_bins, strategy), n_bins)
     n_bins = resolve_n_bins(n_bins, len(samples.codes), samples.weight)
     sums = class_bin_sums(
-        as_columns(samples.proba),
+        as_columns(samples.matrix),
         samples.codes,
         n_bins=n_bins,
         strategy=strategy,
@@ -576,30 +570,24 @@ def gap_sums(samples: Any, n_bins: Any, strategy: str) -> GapSums:
 def _column_gap_sums(samples: Any, n_bins: int | str, strategy: str) -> GapSums:
     """Return the sums of one probability per sample."""
     value, correct, weight = samples.column()
-    options: Options = {"strategy": strategy, "sample_weight": weight}
     if n_bins == "sweep":
-        n_bins = sweep_n_bins(value, correct, **options)
+        n_bins = sweep_n_bins(value, correct, strategy=strategy, sample_weight=weight)
     n_bins = resolve_n_bins(n_bins, len(value), weight)
-    sums = row_gap_sums(value, correct, n_bins=n_bins, **options)
+    sums = row_gap_sums(value, correct, weight, n_bins=n_bins, strategy=strategy)
     return GapSums(*sums, n_bins)
 
 
 def _isotonic_error(samples: Any, norm: str, average: str) -> float:
     """Return the error relative to the isotonic regression."""
-    if samples.mode != "classwise":
-        value, correct, weight = samples.column()
-        return isotonic_calibration_error(
-            value, correct, norm=norm, sample_weight=weight
-        )
-    if not isinstance(samples, Samples):
+    is_classwise = samples.mode == "classwise"
+    if is_classwise and isinstance(samples, DeviceSamples):
         raise ValueError(
             'strategy must be "uniform" or "quantile" for the classes of array API '
             'inputs, got "isotonic". Convert them to numpy arrays.'
         )
-    columns = check_proba(as_columns(samples.proba)).T
-    options: Options = {"norm": norm, "sample_weight": samples.weight}
     errors = [
-        isotonic_calibration_error(column, samples.codes == code, **options)
-        for code, column in enumerate(columns)
+        isotonic_calibration_error(*each, norm) for each in samples_by_class(samples)
     ]
+    if not is_classwise:
+        return errors[0]
     return float(combine_classes(np.array(errors), norm, average))

@@ -9,8 +9,7 @@ from numpy.typing import ArrayLike
 
 from sklearn_calib._numerics.binning import distinct_values
 from sklearn_calib._validation.declarations import (
-    TARGETS,
-    StrOptions,
+    COLUMN,
     declare_interval,
     validate_params,
 )
@@ -18,10 +17,7 @@ from sklearn_calib._validation.samples import read_samples
 
 
 @declare_interval(is_error=True, is_cumulated=True)
-@validate_params(
-    {**TARGETS, "mode": [StrOptions({"positive", "top_label"}), None]},
-    prefer_skip_nested_validation=True,
-)
+@validate_params(COLUMN)
 def ks_calibration_error(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -96,18 +92,13 @@ def ks_calibration_error(
     >>> round(ks_calibration_error([0, 0, 1, 1], [0.1, 0.3, 0.6, 0.9]), 3)
     0.1
     """
-    confidence, correct, weight = read_samples(
-        y_true, y_proba, labels, sample_weight, mode, pos_label
-    ).column()
-    value, fraction, frequency = distinct_values(confidence, correct, weight)
+    samples = read_samples(y_true, y_proba, labels, sample_weight, mode, pos_label)
+    value, fraction, frequency = distinct_values(*samples.column())
     return float(np.abs(np.cumsum(fraction * (frequency - value))).max())
 
 
 @declare_interval(is_error=True)
-@validate_params(
-    {**TARGETS, "mode": [StrOptions({"positive", "top_label"}), None]},
-    prefer_skip_nested_validation=True,
-)
+@validate_params(COLUMN)
 def cutoff_calibration_error(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -189,9 +180,7 @@ def cutoff_calibration_error(
     >>> round(cutoff_calibration_error([0, 0, 1, 1], [0.1, 0.3, 0.6, 0.9]), 3)
     0.125
     """
-    confidence, correct, weight = read_samples(
-        y_true, y_proba, labels, sample_weight, mode, pos_label
-    ).column()
-    value, fraction, frequency = distinct_values(confidence, correct, weight)
+    samples = read_samples(y_true, y_proba, labels, sample_weight, mode, pos_label)
+    value, fraction, frequency = distinct_values(*samples.column())
     gaps = np.append(0, np.cumsum(fraction * (frequency - value)))
     return float(np.ptp(gaps))

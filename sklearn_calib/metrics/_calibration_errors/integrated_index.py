@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,8 @@ from sklearn_calib._numerics.binning import sums_by_value
 from sklearn_calib._numerics.class_scores import log_odds_of_one
 from sklearn_calib._solvers.spline_logistic import evaluate, fit_curve
 from sklearn_calib._validation.declarations import (
-    TARGETS,
-    Interval,
+    BETWEEN_0_AND_1,
+    COLUMN,
     StrOptions,
     validate_params,
 )
@@ -29,15 +28,10 @@ ROUNDING = 1e-9
 
 @validate_params(
     {
-        **TARGETS,
-        "statistic": [
-            StrOptions({"max", "mean"}),
-            Interval(Real, 0, 1, closed="neither"),
-        ],
+        **COLUMN,
+        "statistic": [StrOptions({"max", "mean"}), *BETWEEN_0_AND_1],
         "monotone": ["boolean"],
-        "mode": [StrOptions({"positive", "top_label"}), None],
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
 def integrated_calibration_index(
     y_true: ArrayLike,
@@ -148,15 +142,8 @@ def integrated_calibration_index(
     >>> round(integrated_calibration_index(y_true, expit(2 * logits)), 3)
     0.102
     """
-    value, outcome, weight = read_samples(
-        y_true,
-        y_proba,
-        labels,
-        sample_weight,
-        mode,
-        pos_label,
-        of_two="positive",
-    ).column()
+    data = y_true, y_proba, labels, sample_weight, mode, pos_label
+    value, outcome, weight = read_samples(*data, of_two="positive").column()
     value, mass, positives = sums_by_value(value, outcome, weight)
     log_odds = log_odds_of_one(value)
     curve = fit_curve(

@@ -23,14 +23,13 @@ from sklearn_calib._validation.declarations import (
     declare_interval,
     validate_params,
 )
-from sklearn_calib._validation.probabilities import check_proba
 from sklearn_calib._validation.samples import (
-    as_columns,
-    check_evaluated,
-    confidence_and_correct,
+    Samples,
     merge_repetitions,
+    read_samples,
+    samples_by_class,
 )
-from sklearn_calib._validation.types import Array, Floats, Ints, Weights
+from sklearn_calib._validation.types import Array, Floats, Weights
 
 
 @overload
@@ -74,8 +73,7 @@ def kde_calibration_error(
         "norm": [StrOptions({"l1", "l2"})],
         "mode": [StrOptions(MODES | {"canonical"}), None],
         "return_bandwidth": ["boolean"],
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
 def kde_calibration_error(
     y_true: ArrayLike,
@@ -181,45 +179,40 @@ def kde_calibration_error(
     >>> round(kde_calibration_error(y_true, np.full(100, 0.9), bandwidth=0.1), 3)
     0.2
     """
-    proba, codes, weight, mode = check_evaluated(
-        y_true, y_proba, labels, sample_weight, mode, pos_label
-    )
+    data = y_true, y_proba, labels, sample_weight, mode, pos_label
+    samples: Any = read_samples(*data)
+    samples.unchecked()  # refuses arrays that are not in memory
+    proba, codes, weight = samples.matrix, samples.codes, samples.weight
     if weight is not None:
         seen = weight > 0
         proba, codes, weight = proba[seen], codes[seen], weight[seen]
-    proba, codes, weight = merge_repetitions(proba, codes, weight)
-    problems = list(_problems(proba, codes, mode))
+    merged = merge_repetitions(proba, codes, weight)
+    problems = list(_problems(Samples(*merged, samples.mode)))
     if isinstance(bandwidth, str):
         bandwidth = max(
             BANDWIDTHS,
             key=lambda width: sum(
-                log_likelihood(proba, width, weight) for proba, _ in problems
+                log_likelihood(proba, width, weight) for proba, _, weight in problems
             ),
         )
-    error = sum(
-        _mean_gap(proba, label, bandwidth, norm, weight) for proba, label in problems
-    )
+    error = sum(_mean_gap(*problem, bandwidth, norm) for problem in problems)
     return (error, float(bandwidth)) if return_bandwidth else error
 
 
-def _problems(proba: Floats, codes: Ints, mode: str) -> Iterator[tuple[Floats, Array]]:
-    """Yield probabilities that sum to one, and the labels of their first columns."""
-    if mode in ("top_label", "positive"):
-        columns: Any = [confidence_and_correct(proba, codes, mode)]
-    else:
-        proba = check_proba(as_columns(proba)).astype(np.float64)
-        if mode == "canonical":
-            label = codes[:, None] == np.arange(proba.shape[1])
-            yield proba, label.astype(np.float64)
-            return
-        columns = ((column, codes == k) for k, column in enumerate(proba.T))
-    for column, correct in columns:
+def _problems(samples: Samples) -> Iterator[tuple[Floats, Array, Weights]]:
+    """Yield probabilities that sum to one, labels of their first columns, weights."""
+    if samples.mode == "canonical":
+        proba, codes, weight = samples.proba()
+        label = codes[:, None] == np.arange(proba.shape[1])
+        yield proba.astype(np.float64), label.astype(np.float64), weight
+        return
+    for column, correct, weight in samples_by_class(samples):
         column = column.astype(np.float64)
-        yield np.column_stack([column, 1 - column]), correct[:, None]
+        yield np.column_stack([column, 1 - column]), correct[:, None], weight
 
 
 def _mean_gap(
-    proba: Floats, label: Array, bandwidth: float, norm: str, weight: Weights
+    proba: Floats, label: Array, weight: Weights, bandwidth: float, norm: str
 ) -> float:
     """Return the mean norm of the gaps."""
     frequency = neighbour_frequencies(proba, label, bandwidth, weight)

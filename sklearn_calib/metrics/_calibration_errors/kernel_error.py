@@ -19,10 +19,9 @@ from sklearn_calib._validation.declarations import (
 )
 from sklearn_calib._validation.samples import (
     TESTED,
-    check_targets,
     in_double,
     merge_repetitions,
-    whole_or_top_label,
+    read_samples,
 )
 from sklearn_calib._validation.types import Floats, Ints, Weights
 
@@ -51,8 +50,7 @@ MEDIAN_ROWS = 1000
         "reduce_bias": ["boolean"],
         "block_size": [BLOCK, None],
         "squared": ["boolean"],
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
 def kernel_calibration_error(
     y_true: ArrayLike,
@@ -163,8 +161,8 @@ def kernel_calibration_error(
     >>> kernel_calibration_error(y_true, y_proba, reduce_bias=True)
     0.0
     """
-    proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
-    proba, codes = whole_or_top_label(proba, codes, mode)
+    samples = read_samples(y_true, y_proba, labels, sample_weight, mode)
+    proba, codes, weight = samples.proba()
     proba = in_double(proba)
     check_pairs(len(proba), weight, reduce_bias, block_size)
     if block_size is None:

@@ -18,7 +18,7 @@ POSTERIORS = {
 }
 
 
-@validate_params(POSTERIORS, prefer_skip_nested_validation=True)
+@validate_params(POSTERIORS)
 def overconfidence(
     posterior: ArrayLike,
     y_proba: ArrayLike,
@@ -98,7 +98,7 @@ def overconfidence(
     return _mean_excess(_confidence_gap(posterior, y_proba), measure, sample_weight)
 
 
-@validate_params(POSTERIORS, prefer_skip_nested_validation=True)
+@validate_params(POSTERIORS)
 def underconfidence(
     posterior: ArrayLike,
     y_proba: ArrayLike,
@@ -155,6 +155,7 @@ def underconfidence(
 
 def _confidence_gap(posterior: ArrayLike, y_proba: ArrayLike) -> Floats:
     """Return the confidence of each sample minus its largest true probability."""
+    # `read_samples` needs labels.
     true = as_columns(check_proba(posterior, name="posterior", allow_1d=True))
     predicted = as_columns(check_proba(y_proba, allow_1d=True))
     if true.shape != predicted.shape:

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._numerics.binning import distinct_values
 from sklearn_calib._validation.declarations import (
-    TARGETS,
+    COLUMN,
     StrOptions,
     declare_interval,
     validate_params,
@@ -36,10 +36,7 @@ SMALLEST_GAP = 1e-100
 
 
 @declare_interval(is_error=True)
-@validate_params(
-    {**TARGETS, "mode": [StrOptions({"positive", "top_label"}), None]},
-    prefer_skip_nested_validation=True,
-)
+@validate_params(COLUMN)
 def smooth_calibration_error(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -131,10 +128,8 @@ def smooth_calibration_error(
     >>> round(smooth_calibration_error(y_true, np.full(100, 0.9)), 3)
     0.2
     """
-    confidence, correct, weight = read_samples(
-        y_true, y_proba, labels, sample_weight, mode, pos_label
-    ).column()
-    value, fraction, frequency = distinct_values(confidence, correct, weight)
+    samples = read_samples(y_true, y_proba, labels, sample_weight, mode, pos_label)
+    value, fraction, frequency = distinct_values(*samples.column())
     residual = fraction * (frequency - value)
     worst = minimize_lipschitz(
         lambda _: -residual, np.zeros_like, np.diff(value), bound=1.0
@@ -143,14 +138,7 @@ def smooth_calibration_error(
 
 
 @declare_interval(is_error=True, power=1)
-@validate_params(
-    {
-        **TARGETS,
-        "loss": [StrOptions({"log", "squared"})],
-        "mode": [StrOptions({"positive", "top_label"}), None],
-    },
-    prefer_skip_nested_validation=True,
-)
+@validate_params({**COLUMN, "loss": [StrOptions({"log", "squared"})]})
 def post_processing_gap(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -260,10 +248,8 @@ def post_processing_gap(
     >>> round(post_processing_gap(y_true, np.full(100, 0.9), loss="squared"), 3)
     0.04
     """
-    confidence, correct, weight = read_samples(
-        y_true, y_proba, labels, sample_weight, mode, pos_label
-    ).column()
-    value, fraction, frequency = distinct_values(confidence, correct, weight)
+    samples = read_samples(y_true, y_proba, labels, sample_weight, mode, pos_label)
+    value, fraction, frequency = distinct_values(*samples.column())
     gap = _log_gap if loss == "log" else _squared_gap
     return max(0.0, float(fraction @ gap(value, fraction, frequency)))
 

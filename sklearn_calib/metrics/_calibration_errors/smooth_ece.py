@@ -15,19 +15,14 @@ from sklearn_calib._numerics.heat_kernel import (
     smoothed_norm,
 )
 from sklearn_calib._validation.declarations import (
-    MODES,
+    MODE,
     TARGETS,
     Interval,
     StrOptions,
     declare_interval,
     validate_params,
 )
-from sklearn_calib._validation.probabilities import check_proba
-from sklearn_calib._validation.samples import (
-    as_columns,
-    check_evaluated,
-    read_samples,
-)
+from sklearn_calib._validation.samples import read_samples, samples_by_class
 from sklearn_calib._validation.types import Array, Floats, Weights
 
 
@@ -67,10 +62,9 @@ def smooth_expected_calibration_error(
             Interval(Real, SMALLEST_BANDWIDTH, 1, closed="both"),
             StrOptions({"auto"}),
         ],
-        "mode": [StrOptions(MODES), None],
+        **MODE,
         "return_bandwidth": ["boolean"],
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
 def smooth_expected_calibration_error(
     y_true: ArrayLike,
@@ -178,16 +172,8 @@ def smooth_expected_calibration_error(
     0.12
     """
     data = y_true, y_proba, labels, sample_weight, mode, pos_label
-    if mode != "classwise":
-        *one, weight = read_samples(*data).column()
-        evaluated: Any = [one]
-    else:
-        proba, codes, weight, _ = check_evaluated(*data)
-        columns = check_proba(as_columns(proba))
-        evaluated = ((column, codes == k) for k, column in enumerate(columns.T))
-    results = [
-        _smooth_error(value, correct, weight, bandwidth) for value, correct in evaluated
-    ]
+    evaluated = samples_by_class(read_samples(*data))
+    results = [_smooth_error(*each, bandwidth) for each in evaluated]
     errors, bandwidths = np.array(results).T
     error = float(np.mean(errors))
     if not return_bandwidth:

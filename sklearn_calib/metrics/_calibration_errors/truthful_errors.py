@@ -21,20 +21,17 @@ from sklearn_calib._numerics.binning import (
 )
 from sklearn_calib._validation.declarations import (
     BINS,
-    MODES,
+    MODE,
     TARGETS,
-    StrOptions,
     declare_interval,
     validate_params,
 )
-from sklearn_calib._validation.samples import check_evaluated, evaluated_problems
+from sklearn_calib._validation.samples import Column, read_samples, samples_by_class
 from sklearn_calib._validation.types import Bools, Floats, Options, Weights
-
-MODE = {"mode": [StrOptions(MODES), None]}
 
 
 @declare_interval(is_error=True, power=1)
-@validate_params({**TARGETS, **MODE}, prefer_skip_nested_validation=True)
+@validate_params({**TARGETS, **MODE})
 def averaged_two_bin_error(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -122,19 +119,12 @@ def averaged_two_bin_error(
     >>> round(averaged_two_bin_error([0, 0, 1, 1], [0.1, 0.3, 0.6, 0.9]), 5)
     0.00863
     """
-    return sum(
-        _two_bin_error(*sums_by_value(*evaluated))
-        for evaluated in _evaluated(
-            y_true, y_proba, labels, sample_weight, mode, pos_label
-        )
-    )
+    data = y_true, y_proba, labels, sample_weight, mode, pos_label
+    return sum(_two_bin_error(*sums_by_value(*each)) for each in _evaluated(*data))
 
 
 @declare_interval(is_error=True, power=1)
-@validate_params(
-    {**TARGETS, **MODE, "n_bins": BINS["n_bins"]},
-    prefer_skip_nested_validation=True,
-)
+@validate_params({**TARGETS, **MODE, "n_bins": BINS["n_bins"]})
 def quantile_squared_error(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -214,23 +204,14 @@ def quantile_squared_error(
     >>> round(quantile_squared_error(y_true, y_proba, n_bins=2), 5)
     0.02563
     """
-    return sum(
-        _binned_error(*evaluated, n_bins)
-        for evaluated in _evaluated(
-            y_true, y_proba, labels, sample_weight, mode, pos_label
-        )
-    )
+    data = y_true, y_proba, labels, sample_weight, mode, pos_label
+    return sum(_binned_error(*each, n_bins) for each in _evaluated(*data))
 
 
-def _evaluated(
-    *data: Any,
-) -> Iterator[tuple[Floats, Bools, Weights]]:
+def _evaluated(*data: Any) -> Iterator[Column]:
     """Yield evaluated probabilities, their outcomes and weights; one or each class."""
-    proba, codes, weight, mode = check_evaluated(
-        *data, of_two="classwise", of_more="classwise"
-    )
-    for value, outcome in evaluated_problems(proba, codes, mode):
-        yield value, outcome, weight
+    samples = read_samples(*data, of_two="classwise", of_more="classwise")
+    return samples_by_class(samples)
 
 
 def _two_bin_error(value: Floats, mass: Floats, n_correct: Floats) -> float:

@@ -22,12 +22,7 @@ from sklearn_calib._validation.declarations import (
     StrOptions,
     validate_params,
 )
-from sklearn_calib._validation.probabilities import check_proba
-from sklearn_calib._validation.samples import (
-    as_columns,
-    check_evaluated,
-    confidence_and_correct,
-)
+from sklearn_calib._validation.samples import as_columns, read_samples
 from sklearn_calib._validation.types import Floats, Ints, Weights
 
 if TYPE_CHECKING:
@@ -188,21 +183,22 @@ def variational_calibration_error(
     0.28
     """
     data = y_true, y_proba, labels, sample_weight, mode, pos_label
-    proba, codes, weight, mode = check_evaluated(
-        *data, of_two="canonical", of_more="canonical"
-    )
-    evaluated = slice(None)
-    if mode != "canonical":
-        value, outcome = confidence_and_correct(proba, codes, mode)
+    samples = read_samples(*data, of_two="canonical", of_more="canonical")
+    if samples.mode == "canonical":
+        if direction != "both":
+            raise ValueError(
+                'direction must be "both" if all classes are evaluated jointly, got '
+                f'{direction!r}. Use mode="top_label".'
+            )
+        proba, codes, weight = samples.proba()
+        evaluated = slice(None)
+    else:
+        value, outcome, weight = samples.column()
         # Both columns are recalibrated, but one is evaluated.
-        proba, codes, evaluated = value, outcome.astype(np.int64), slice(1, None)
-    elif direction != "both":
-        raise ValueError(
-            'direction must be "both" if all classes are evaluated jointly, got '
-            f'{direction!r}. Use mode="top_label".'
-        )
-    proba = as_columns(check_proba(proba, allow_1d=True)).astype(np.float64)
-    center = 0.0 if mode == "top_label" else 0.5
+        proba, codes = as_columns(value), outcome.astype(np.int64)
+        evaluated = slice(1, None)
+    proba = proba.astype(np.float64)
+    center = 0.0 if samples.mode == "top_label" else 0.5
     total = mass = 0.0
     for train, test in _splits(cv, proba, codes, weight):
         given = proba[test]

@@ -15,14 +15,11 @@ from sklearn_calib._numerics.net_benefit import (
 )
 from sklearn_calib._validation.declarations import (
     BETWEEN_0_AND_1,
-    TARGETS,
-    StrOptions,
+    COLUMN,
     validate_params,
 )
 from sklearn_calib._validation.samples import read_samples
 from sklearn_calib._validation.types import Floats
-
-EVALUATED = {**TARGETS, "mode": [StrOptions({"positive", "top_label"}), None]}
 
 
 class NetBenefitCurve(NamedTuple):
@@ -33,10 +30,7 @@ class NetBenefitCurve(NamedTuple):
     treat_all: Floats
 
 
-@validate_params(
-    {**EVALUATED, "threshold": BETWEEN_0_AND_1},
-    prefer_skip_nested_validation=True,
-)
+@validate_params({**COLUMN, "threshold": BETWEEN_0_AND_1})
 def net_benefit_score(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -124,10 +118,7 @@ def net_benefit_score(
     return float(curve.net_benefit[0])
 
 
-@validate_params(
-    {**EVALUATED, "thresholds": ["array-like", None]},
-    prefer_skip_nested_validation=True,
-)
+@validate_params({**COLUMN, "thresholds": ["array-like", None]})
 def net_benefit_curve(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -211,15 +202,8 @@ def _curve(
     sample_weight: ArrayLike | None,
 ) -> NetBenefitCurve:
     at = check_thresholds(thresholds)
-    value, outcome, weight = read_samples(
-        y_true,
-        y_proba,
-        labels,
-        sample_weight,
-        mode,
-        pos_label,
-        of_two="positive",
-    ).column()
+    data = y_true, y_proba, labels, sample_weight, mode, pos_label
+    value, outcome, weight = read_samples(*data, of_two="positive").column()
     number = number_reached(value, at)
     sums = sums_by_number(number, outcome, weight, len(at))
     return NetBenefitCurve(at, net_benefit(*sums, at), net_benefit_of_all(*sums, at))

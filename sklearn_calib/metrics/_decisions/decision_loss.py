@@ -10,8 +10,7 @@ from scipy.optimize import isotonic_regression
 
 from sklearn_calib._numerics.binning import sums_by_value
 from sklearn_calib._validation.declarations import (
-    TARGETS,
-    StrOptions,
+    COLUMN,
     declare_interval,
     validate_params,
 )
@@ -20,10 +19,7 @@ from sklearn_calib._validation.types import Floats
 
 
 @declare_interval(is_error=True)
-@validate_params(
-    {**TARGETS, "mode": [StrOptions({"positive", "top_label"}), None]},
-    prefer_skip_nested_validation=True,
-)
+@validate_params(COLUMN)
 def calibration_decision_loss(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -115,10 +111,8 @@ def calibration_decision_loss(
     >>> round(calibration_decision_loss([0, 0, 1, 1], [0.2, 0.6, 0.6, 0.9]), 3)
     0.1
     """
-    confidence, correct, weight = read_samples(
-        y_true, y_proba, labels, sample_weight, mode, pos_label
-    ).column()
-    value, mass, positive = sums_by_value(confidence, correct, weight)
+    samples = read_samples(y_true, y_proba, labels, sample_weight, mode, pos_label)
+    value, mass, positive = sums_by_value(*samples.column())
     value, total = value.astype(np.float64), mass.sum()
     mass, positive = mass / total, positive / total
     best = isotonic_regression(positive / mass, weights=mass).x

@@ -9,18 +9,14 @@ from numpy.typing import ArrayLike
 
 from sklearn_calib._validation.arrays import as_numbers
 from sklearn_calib._validation.declarations import TARGETS, validate_params
-from sklearn_calib._validation.probabilities import check_proba
-from sklearn_calib._validation.samples import as_columns, check_targets
+from sklearn_calib._validation.samples import read_samples
 from sklearn_calib._validation.types import Floats, Ints
 
 # Relative rounding errors of probabilities in single precision.
 ROUNDING = 1e-6
 
 
-@validate_params(
-    {**TARGETS, "costs": ["array-like", None]},
-    prefer_skip_nested_validation=True,
-)
+@validate_params({**TARGETS, "costs": ["array-like", None]})
 def expected_cost_loss(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -101,8 +97,8 @@ def expected_cost_loss(
     >>> expected_cost_loss([0, 0, 1, 1], [0.1, 0.3, 0.6, 0.9], costs=costs)
     0.25
     """
-    proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
-    proba = check_proba(as_columns(proba))
+    samples = read_samples(y_true, y_proba, labels, sample_weight, "canonical")
+    proba, codes, weight = samples.proba()
     table = _check_costs(costs, proba.shape[1])
     cost = table[codes, _decide(proba, table)]
     return float(np.average(cost, weights=weight))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from inspect import signature
-from numbers import Integral
 from operator import call
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +15,9 @@ from sklearn_calib._sklearn.metric_options import with_options
 from sklearn_calib._validation.arrays import as_numbers
 from sklearn_calib._validation.declarations import (
     BETWEEN_0_AND_1,
+    COUNT,
     DRAWS,
     TARGETS,
-    Interval,
     declare_interval,
     validate_params,
 )
@@ -169,6 +168,7 @@ def per_group(
     import pandas as pd
 
     metric = with_options(metric, options, per_group)
+    # The samples are split here; the metric reads those of each group.
     check_columns(y_proba, y_true, fixed_by_partial(metric, "labels", labels))
     y_true = as_labels(y_true, "y_true")
     call_for = _of_rows(metric, y_true, y_proba, labels, sample_weight)
@@ -209,7 +209,7 @@ def per_group(
 @validate_params(
     {
         **OF_GROUPS,
-        "min_samples": [Interval(Integral, 1, None, closed="left")],
+        "min_samples": COUNT,
         "greater_is_better": ["boolean"],
     },
     # The metric checks the other options.
@@ -304,6 +304,7 @@ def worst_group(
     0.233
     """
     metric = with_options(metric, options, worst_group)
+    # The samples are split here; the metric reads those of each group.
     check_columns(y_proba, y_true, fixed_by_partial(metric, "labels", labels))
     y_true = as_labels(y_true, "y_true")
     y_proba = check_proba_shape(y_proba, allow_1d=True)

@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_calib._validation.declarations import (
-    MODES,
+    MODE,
     TARGETS,
     StrOptions,
     declare_interval,
     validate_params,
 )
 from sklearn_calib._validation.groups import distinct_values, encode_groups, group_frame
-from sklearn_calib._validation.samples import check_evaluated, evaluated_problems
+from sklearn_calib._validation.samples import read_samples, samples_by_class
 from sklearn_calib._validation.types import Floats, Ints
 
 
@@ -25,9 +25,8 @@ from sklearn_calib._validation.types import Floats, Ints
         **TARGETS,
         "groups": ["array-like"],
         "scale": [StrOptions({"noise", "size"})],
-        "mode": [StrOptions(MODES), None],
-    },
-    prefer_skip_nested_validation=True,
+        **MODE,
+    }
 )
 def multicalibration_error(
     y_true: ArrayLike,
@@ -148,23 +147,27 @@ def multicalibration_error(
     >>> multicalibration_error(y_true, y_proba, groups=["all"] * 8)
     0.0
     """
-    proba, codes, weight, mode = check_evaluated(
-        y_true, y_proba, labels, sample_weight, mode, pos_label
-    )
-    frame = group_frame(groups, len(codes))
-    everyone = np.zeros(len(codes), dtype=np.int64)
-    families = [*encode_groups(frame, distinct_values(frame)).T, everyone]
-    # Small integers are sorted in linear time.
-    families = [each.astype(np.min_scalar_type(each.max())) for each in families]
-    weight = np.ones(len(codes)) if weight is None else weight
-    errors = []
-    for value, outcome in evaluated_problems(proba, codes, mode):
+    samples = read_samples(y_true, y_proba, labels, sample_weight, mode, pos_label)
+    errors: list[float] = []
+    families: list[Ints] = []
+    for value, outcome, weight in samples_by_class(samples):
+        families = families or _families(groups, len(value))
+        weight = np.ones(len(value)) if weight is None else weight
         order = np.argsort(value)
         order = order[weight[order] > 0]
         value = value[order].astype(np.float64)
-        samples = value, outcome[order] - value, weight[order]
-        errors += [_largest_gap(*samples, each[order], scale) for each in families]
+        data = value, outcome[order] - value, weight[order]
+        errors += [_largest_gap(*data, each[order], scale) for each in families]
     return max(errors)
+
+
+def _families(groups: ArrayLike, n_samples: int) -> list[Ints]:
+    """Return the group of each sample in each family; the last is that of all."""
+    frame = group_frame(groups, n_samples)
+    everyone = np.zeros(n_samples, dtype=np.int64)
+    families = [*encode_groups(frame, distinct_values(frame)).T, everyone]
+    # Small integers are sorted in linear time.
+    return [each.astype(np.min_scalar_type(each.max())) for each in families]
 
 
 def _largest_gap(

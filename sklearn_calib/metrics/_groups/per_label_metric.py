@@ -105,6 +105,7 @@ def per_label(
     0.1
     """
     check_options(metric, options, per_label)
+    # The columns are split here; the metric reads each of them.
     check_columns(y_proba, y_true, None)
     y_proba = as_numbers(y_proba, "y_proba")
     check_label_columns(y_proba, name="y_proba")

@@ -18,7 +18,7 @@ from sklearn_calib._solvers.belt_polynomials import (
 )
 from sklearn_calib._validation.declarations import (
     BETWEEN_0_AND_1,
-    TARGETS,
+    COLUMN,
     Interval,
     StrOptions,
     validate_params,
@@ -36,13 +36,11 @@ class CalibrationBeltResult(NamedTuple):
 
 @validate_params(
     {
-        **TARGETS,
-        "mode": [StrOptions({"positive", "top_label"}), None],
+        **COLUMN,
         "validation": [StrOptions({*FIRST})],
         "max_degree": [Interval(Integral, 2, 4, closed="both")],
         "significance_level": BETWEEN_0_AND_1,
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
 def calibration_belt_test(
     y_true: ArrayLike,
@@ -170,15 +168,8 @@ def calibration_belt_test(
     >>> calibration_belt_test(y_true, proba**2).pvalue < 0.001
     True
     """
-    value, outcome, weight = read_samples(
-        y_true,
-        y_proba,
-        labels,
-        sample_weight,
-        mode,
-        pos_label,
-        of_two="positive",
-    ).column()
+    data = y_true, y_proba, labels, sample_weight, mode, pos_label
+    value, outcome, weight = read_samples(*data, of_two="positive").column()
     sample = belt_sample(value, outcome, weight)
     selected = select_polynomial(sample, validation, max_degree, significance_level)
     if selected is None and np.isinf(sample.loss):

@@ -22,13 +22,8 @@ from sklearn_calib._validation.declarations import (
     validate_params,
 )
 from sklearn_calib._validation.labels import classes_of
-from sklearn_calib._validation.probabilities import check_proba
-from sklearn_calib._validation.samples import (
-    as_columns,
-    check_evaluated,
-    evaluated_problems,
-)
-from sklearn_calib._validation.types import Bools, Floats
+from sklearn_calib._validation.samples import read_samples, samples_by_class
+from sklearn_calib._validation.types import Bools, Floats, Weights
 from sklearn_calib.metrics._hypothesis_tests.recalibration import (
     Ratios,
     fit_recalibration,
@@ -59,8 +54,7 @@ class CalibrationSlopeResult(NamedTuple):
         "mode": [StrOptions(MODES | {"multinomial"}), None],
         "reference": [object],
         "confidence_level": BETWEEN_0_AND_1,
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
 def calibration_slope(
     y_true: ArrayLike,
@@ -195,27 +189,21 @@ def calibration_slope(
     >>> bool(low < 0.5 < high)
     True
     """
-    proba, codes, weight, mode = check_evaluated(
-        y_true, y_proba, labels, sample_weight, mode, pos_label, of_two="positive"
-    )
-    weight = np.ones(len(codes)) if weight is None else weight
-    # The start of the fit depends on the scale.
-    weight = weight / weight.mean()
+    data = y_true, y_proba, labels, sample_weight, mode, pos_label
+    samples = read_samples(*data, of_two="positive")
     if mode == "multinomial":
+        proba, codes, weight = samples.proba()
         code = reference_code(reference, classes_of(y_true, labels))
-        proba = check_proba(as_columns(proba))
+        weight = _unit_mean(weight, len(codes))
         estimate, error = _recalibrate_all(log_ratios(proba, codes, weight, code))
     elif reference is not None:
         raise ValueError(
             'reference must be None unless mode="multinomial", got '
-            f"{shown(reference)} with mode={mode!r}. Without a reference class, each "
-            "probability is compared with its complement."
+            f"{shown(reference)} with mode={samples.mode!r}. Without a reference "
+            "class, each probability is compared with its complement."
         )
     else:
-        results = [
-            _recalibrate(value[weight > 0], outcome[weight > 0], weight[weight > 0])
-            for value, outcome in evaluated_problems(proba, codes, mode)
-        ]
+        results = [_recalibrate(*each) for each in samples_by_class(samples)]
         estimate, error = np.array(results).transpose(1, 2, 0)
     size = ndtri((1 + confidence_level) / 2)
     ends = np.stack([estimate - size * error, estimate + size * error], axis=-1)
@@ -227,10 +215,19 @@ def calibration_slope(
     )
 
 
+def _unit_mean(weight: Weights, n_samples: int) -> Floats:
+    """Return weights of mean 1; the start of the fit depends on their scale."""
+    weight = np.ones(n_samples) if weight is None else weight
+    return weight / weight.mean()
+
+
 def _recalibrate(
-    value: Floats, outcome: Bools, weight: Floats
+    value: Floats, outcome: Bools, weight: Weights
 ) -> tuple[list[float], list[float]]:
     """Return slope, intercept and calibration-in-the-large, and standard errors."""
+    weight = _unit_mean(weight, len(value))
+    seen = weight > 0
+    value, outcome, weight = value[seen], outcome[seen], weight[seen]
     nothing = [np.nan] * 3
     if outcome.all() or not outcome.any():
         _warn("slope, intercept and in-the-large", "only one outcome occurs")

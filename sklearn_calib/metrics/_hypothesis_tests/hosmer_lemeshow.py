@@ -20,12 +20,7 @@ from sklearn_calib._validation.declarations import (
     StrOptions,
     validate_params,
 )
-from sklearn_calib._validation.samples import (
-    TESTED,
-    check_evaluated,
-    in_double,
-    whole_or_top_label,
-)
+from sklearn_calib._validation.samples import TESTED, in_double, read_samples
 from sklearn_calib._validation.types import Bools, Floats, Ints, Seed
 from sklearn_calib.metrics._hypothesis_tests.consistency import tail_pvalue
 from sklearn_calib.metrics._hypothesis_tests.spiegelhalter import has_impossible_label
@@ -48,17 +43,14 @@ class ChiSquareResult(NamedTuple):
 
 @validate_params(
     {
-        "y_true": TARGETS["y_true"],
-        "y_proba": TARGETS["y_proba"],
-        "labels": TARGETS["labels"],
+        **TARGETS,
         **BINS,
         "mode": [TESTED],
         "variance": [StrOptions({"bin", "sample"})],
         "ddof": [Interval(Integral, 0, None, closed="left")],
         "method": [StrOptions({"asymptotic", "auto"})],
         **DRAWS,
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
 def hosmer_lemeshow_test(
     y_true: ArrayLike,
@@ -201,8 +193,9 @@ def hosmer_lemeshow_test(
     """
     # With all classes, the label only selects the probability of the bins.
     given = None if mode == "canonical" else mode
-    proba, codes, *_ = check_evaluated(y_true, y_proba, labels, None, given, pos_label)
-    proba, codes = whole_or_top_label(proba, codes, mode)
+    data = y_true, y_proba, labels, None, given, pos_label
+    samples = read_samples(*data, of_two="canonical", of_more="canonical")
+    proba, codes, _ = samples.proba()
     if variance == "bin" and proba.shape[1] > 2:
         raise ValueError(
             'variance must be "sample" for more than two classes, got "bin" and '

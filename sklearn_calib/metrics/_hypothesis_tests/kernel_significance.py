@@ -13,11 +13,7 @@ from sklearn_calib._validation.declarations import (
     StrOptions,
     validate_params,
 )
-from sklearn_calib._validation.samples import (
-    check_targets,
-    in_double,
-    whole_or_top_label,
-)
+from sklearn_calib._validation.samples import in_double, read_samples
 from sklearn_calib._validation.types import Floats, Seed
 from sklearn_calib.metrics._calibration_errors.kernel_error import (
     BLOCK,
@@ -47,15 +43,12 @@ ENOUGH = 20
 
 @validate_params(
     {
-        "y_true": TARGETS["y_true"],
-        "y_proba": TARGETS["y_proba"],
-        "labels": TARGETS["labels"],
+        **TARGETS,
         **KERNEL,
         **DRAWS,
         "method": [StrOptions({"asymptotic", "bootstrap", "consistency"})],
         "block_size": [BLOCK],
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
 def kernel_calibration_test(
     y_true: ArrayLike,
@@ -183,8 +176,7 @@ def kernel_calibration_test(
     >>> kernel_calibration_test(y_true, y_proba**2, random_state=0).pvalue < 0.01
     True
     """
-    proba, codes, _ = check_targets(y_true, y_proba, labels, None)
-    proba, codes = whole_or_top_label(proba, codes, mode)
+    proba, codes, _ = read_samples(y_true, y_proba, labels, None, mode).proba()
     proba = in_double(proba)
     check_pairs(len(proba), None, True, None)
     similarity, residual = (

@@ -16,12 +16,7 @@ from sklearn_calib._solvers.logistic import SMALLEST_LOSS
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import TARGETS, validate_params
 from sklearn_calib._validation.labels import classes_of, code_of_label
-from sklearn_calib._validation.samples import (
-    TESTED,
-    check_targets,
-    effective_weights,
-    whole_or_top_label,
-)
+from sklearn_calib._validation.samples import TESTED, effective_weights, read_samples
 from sklearn_calib._validation.types import Array, Floats, Ints
 from sklearn_calib.metrics._hypothesis_tests.hosmer_lemeshow import ChiSquareResult
 from sklearn_calib.metrics._hypothesis_tests.spiegelhalter import has_impossible_label
@@ -31,10 +26,7 @@ MAX_STEPS = 50
 SINGULAR = 1e-13
 
 
-@validate_params(
-    {**TARGETS, "mode": [TESTED], "reference": [object]},
-    prefer_skip_nested_validation=True,
-)
+@validate_params({**TARGETS, "mode": [TESTED], "reference": [object]})
 def recalibration_test(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -134,8 +126,8 @@ def recalibration_test(
     >>> recalibration_test(y_true, overconfident).pvalue < 0.001
     True
     """
-    proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
-    proba, codes = whole_or_top_label(proba, codes, mode)
+    samples = read_samples(y_true, y_proba, labels, sample_weight, mode)
+    proba, codes, weight = samples.proba()
     if mode == "top_label" and reference is not None:
         raise ValueError(
             f'reference must be None with mode="top_label", got {shown(reference)}. '

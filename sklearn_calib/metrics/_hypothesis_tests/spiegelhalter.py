@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 from sklearn_calib._validation.declarations import TARGETS, StrOptions, validate_params
 from sklearn_calib._validation.probabilities import proba_blocks
-from sklearn_calib._validation.samples import TESTED, check_targets, in_double, of_mode
+from sklearn_calib._validation.samples import TESTED, in_double, read_samples
 from sklearn_calib._validation.types import Floats, Ints
 
 ALTERNATIVES = StrOptions({"greater", "less", "two-sided"})
@@ -23,10 +23,7 @@ class SignificanceResult(NamedTuple):
     pvalue: float
 
 
-@validate_params(
-    {**TARGETS, "mode": [TESTED], "alternative": [ALTERNATIVES]},
-    prefer_skip_nested_validation=True,
-)
+@validate_params({**TARGETS, "mode": [TESTED], "alternative": [ALTERNATIVES]})
 def spiegelhalter_test(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -121,8 +118,8 @@ def spiegelhalter_test(
     >>> result.statistic > 0, result.pvalue < 0.001
     (True, True)
     """
-    proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
-    proba, codes = of_mode(proba, codes, mode)
+    samples = read_samples(y_true, y_proba, labels, sample_weight, mode)
+    proba, codes, weight = samples.unchecked()
     # The squares of these weights neither underflow nor overflow.
     weight = np.ones(len(proba)) if weight is None else weight / weight.max()
     deviation, variance, is_impossible = 0.0, 0.0, False

@@ -10,12 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from sklearn_calib._validation.declarations import DRAWS, TARGETS, validate_params
-from sklearn_calib._validation.samples import (
-    TESTED,
-    check_targets,
-    in_double,
-    whole_or_top_label,
-)
+from sklearn_calib._validation.samples import TESTED, in_double, read_samples
 from sklearn_calib._validation.types import Array, Floats, Ints, Seed
 from sklearn_calib.metrics._draws import class_sampler
 from sklearn_calib.metrics._hypothesis_tests.consistency import (
@@ -29,13 +24,10 @@ DRAWN = 2**20
 
 @validate_params(
     {
-        "y_true": TARGETS["y_true"],
-        "y_proba": TARGETS["y_proba"],
-        "labels": TARGETS["labels"],
+        **TARGETS,
         "mode": [TESTED],
         **DRAWS,
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
 def tcal_test(
     y_true: ArrayLike,
@@ -139,8 +131,7 @@ def tcal_test(
     >>> tcal_test(y_true, y_proba**2, random_state=0).pvalue < 0.01
     True
     """
-    proba, codes, _ = check_targets(y_true, y_proba, labels, None)
-    proba, codes = whole_or_top_label(proba, codes, mode)
+    proba, codes, _ = read_samples(y_true, y_proba, labels, None, mode).proba()
     proba = in_double(proba)
     classes = np.arange(proba.shape[1])
     # One of two columns follows from the other.

@@ -13,11 +13,10 @@ from sklearn_calib._numerics.binning import (
     resolve_n_bins,
 )
 from sklearn_calib._validation.arrays import row_blocks
-from sklearn_calib._validation.probabilities import check_proba
 from sklearn_calib._validation.samples import (
-    as_columns,
-    confidence_and_correct,
+    AnySamples,
     effective_n_samples,
+    samples_by_class,
 )
 from sklearn_calib._validation.types import Array, Bools, Floats, Ints, Options
 
@@ -82,13 +81,14 @@ class Gaps(NamedTuple):
         return class_gap_norm(self.mass, gap, norm)
 
 
-def evaluated(proba: Floats, codes: Ints, mode: str) -> tuple[Floats, Bools]:
-    """Return evaluated probabilities and whether their class is the true one."""
-    if mode == "classwise":
-        values = check_proba(as_columns(proba))
-        return values, codes[:, None] == np.arange(values.shape[1])
-    confidence, correct = confidence_and_correct(proba, codes, mode)
-    return confidence[:, None], correct[:, None]
+def evaluated(samples: AnySamples) -> tuple[Floats, Bools, Floats]:
+    """Return evaluated probabilities, whether their class is the true one, and weights.
+
+    The first two have one column for each class in the mode "classwise", otherwise one.
+    """
+    values, correct, (weight, *_) = zip(*samples_by_class(samples), strict=True)
+    weight = np.ones(len(values[0])) if weight is None else weight
+    return np.stack(values, axis=1), np.stack(correct, axis=1), weight
 
 
 def bin_cells(

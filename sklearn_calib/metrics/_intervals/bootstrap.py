@@ -12,8 +12,7 @@ from sklearn.utils import check_random_state
 
 from sklearn_calib._sklearn.metric_options import with_options
 from sklearn_calib._validation.declarations import (
-    BETWEEN_0_AND_1,
-    DRAWS,
+    INTERVAL,
     PROGRESS,
     TARGETS,
     IntervalKind,
@@ -21,7 +20,7 @@ from sklearn_calib._validation.declarations import (
     interval_kind,
     validate_params,
 )
-from sklearn_calib._validation.types import Floats, Metric, Seed
+from sklearn_calib._validation.types import Floats, Metric, Options, Seed
 from sklearn_calib.metrics._draws import (
     Resample,
     check_number,
@@ -36,11 +35,10 @@ METHODS = {"auto", "basic", "bca", "debiased", "percentile"}
 @validate_params(
     {
         **TARGETS,
-        **DRAWS,
+        **INTERVAL,
         **PROGRESS,
         "method": [StrOptions(METHODS)],
         "stratify": ["boolean"],
-        "confidence_level": BETWEEN_0_AND_1,
     },
     # The metric checks the other options.
     prefer_skip_nested_validation=False,
@@ -210,16 +208,9 @@ def bootstrap_interval(
         }
         return binned_interval(metric, sample.y_true, sample.y_proba, value, **settings)
 
-    return interval(
-        sample.with_classes(),
-        value,
-        method,
-        confidence_level,
-        n_resamples,
-        rng,
-        n_jobs=n_jobs,
-        verbose=verbose,
-    )
+    draws = confidence_level, n_resamples, rng
+    progress: Options = {"n_jobs": n_jobs, "verbose": verbose}
+    return interval(sample.with_classes(), value, method, *draws, **progress)
 
 
 def interval(
@@ -229,16 +220,14 @@ def interval(
     confidence_level: float,
     n_resamples: int,
     rng: np.random.RandomState,
-    *,
-    n_jobs: int | None = None,
-    verbose: int = 0,
+    **progress: Any,
 ) -> tuple[float, float]:
     """Return the limits of a method, given the value of the metric of the sample."""
     metric = partial(sample.metric, **sample.options)
     method = resolve_method(method, interval_kind(metric)[0])
     tail = (1 - confidence_level) / 2
     seeds = rng.randint(np.iinfo(np.int32).max, size=n_resamples)
-    values = partial(measure_draws, sample.measure, n_jobs=n_jobs, verbose=verbose)
+    values: Any = partial(measure_draws, sample.measure, **progress)
     if method == "debiased":
         halves = values(sample.draw_half, seeds)
         null = values(sample.draw_calibrated, seeds)

@@ -13,13 +13,14 @@ from sklearn_calib._validation.declarations import (
     BETWEEN_0_AND_1,
     BINS,
     DRAWS,
-    MODES,
+    INTERVAL,
+    MODE,
     TARGETS,
     StrOptions,
     validate_params,
 )
 from sklearn_calib._validation.probabilities import check_proba, check_sample_weight
-from sklearn_calib._validation.samples import check_evaluated, resolve_mode
+from sklearn_calib._validation.samples import Samples, read_samples, resolve_mode
 from sklearn_calib._validation.types import Array, Floats, Seed
 from sklearn_calib.metrics._intervals.bin_noise import (
     bin_cells,
@@ -36,13 +37,11 @@ from sklearn_calib.metrics._intervals.bin_noise import (
     {
         **TARGETS,
         **BINS,
-        **DRAWS,
+        **INTERVAL,
         "n_bins": [*BINS["n_bins"], StrOptions({"sweep"})],
         "norm": [StrOptions({"l1", "l2", "max"})],
-        "mode": [StrOptions(MODES), None],
-        "confidence_level": BETWEEN_0_AND_1,
-    },
-    prefer_skip_nested_validation=True,
+        **MODE,
+    }
 )
 def ece_interval(
     y_true: ArrayLike,
@@ -192,11 +191,8 @@ def ece_interval(
     >>> low
     0.0
     """
-    proba, codes, weight, mode = check_evaluated(
-        y_true, y_proba, labels, sample_weight, mode, pos_label
-    )
-    values, correct = evaluated(proba, codes, mode)
-    weight = np.ones(len(values)) if weight is None else weight
+    data = y_true, y_proba, labels, sample_weight, mode, pos_label
+    values, correct, weight = evaluated(read_samples(*data))
     if n_bins == "sweep":
         n_bins = _swept(values, correct, strategy=strategy, sample_weight=weight)
     cells, shape = bin_cells(values, weight, n_bins, strategy)
@@ -221,10 +217,9 @@ def ece_interval(
         **BINS,
         **DRAWS,
         "norm": [StrOptions({"l1", "l2", "max"})],
-        "mode": [StrOptions(MODES), None],
+        **MODE,
         "level": BETWEEN_0_AND_1,
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
 def ece_consistency_bound(
     y_proba: ArrayLike,
@@ -310,10 +305,12 @@ def ece_consistency_bound(
     >>> 0.07 < bound < 0.09
     True
     """
+    # `read_samples` needs labels.
     proba = check_proba(y_proba, allow_1d=True)
-    values, _ = evaluated(proba, np.zeros(len(proba), int), resolve_mode(mode, proba))
     weight = check_sample_weight(sample_weight, proba)
-    weight = np.ones(len(values)) if weight is None else weight
+    codes = np.zeros(len(proba), dtype=np.int64)
+    samples = Samples(proba, codes, weight, resolve_mode(mode, proba))
+    values, _, weight = evaluated(samples)
     cells, shape = bin_cells(values, weight, n_bins, strategy)
     rng = check_random_state(random_state)
     errors = calibrated_errors(values, weight, cells, shape, norm, n_resamples, rng)

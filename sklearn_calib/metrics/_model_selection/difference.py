@@ -11,15 +11,10 @@ from numpy.typing import ArrayLike
 from scipy.stats import norm
 from sklearn.utils import check_random_state
 
-from sklearn_calib._sklearn.metric_options import (
-    name_of,
-    refuse_options,
-    with_options,
-)
+from sklearn_calib._sklearn.metric_options import name_of, refuse_options, with_options
 from sklearn_calib._sklearn.scorer_objects import metric_and_input
 from sklearn_calib._validation.declarations import (
-    BETWEEN_0_AND_1,
-    DRAWS,
+    INTERVAL,
     PROGRESS,
     TARGETS,
     interval_kind,
@@ -81,15 +76,12 @@ class PairedSample(NamedTuple):
 
 @validate_params(
     {
-        "y_true": TARGETS["y_true"],
+        **TARGETS,
         "y_proba_a": TARGETS["y_proba"],
         "y_proba_b": TARGETS["y_proba"],
-        "labels": TARGETS["labels"],
-        "sample_weight": TARGETS["sample_weight"],
-        **DRAWS,
+        **INTERVAL,
         **PROGRESS,
         "alternative": [ALTERNATIVES],
-        "confidence_level": BETWEEN_0_AND_1,
     },
     # The metric checks the other options.
     prefer_skip_nested_validation=False,
@@ -298,6 +290,7 @@ def _read_scorer(
     """Return the metric of a named scorer, and change `probas` to what it takes."""
     scorer = find_scorer(name, "metric")
     for key, proba in probas.items():
+        # The metric of the scorer reads what it is called with.
         check_columns(proba, y_true, labels, key)
         proba = check_proba_shape(proba, name=key, allow_1d=True)
         metric, probas[key] = metric_and_input(scorer, proba)

@@ -8,7 +8,7 @@ import numpy as np
 
 from sklearn_calib._numerics.binning import class_gap_norm
 from sklearn_calib._validation.declarations import interval_kind
-from sklearn_calib._validation.samples import check_evaluated
+from sklearn_calib._validation.samples import read_samples
 from sklearn_calib._validation.types import Array, Floats, Ints, Metric
 from sklearn_calib.metrics._draws import RowSample
 from sklearn_calib.metrics._intervals.bin_noise import bin_cells, cell_sums, evaluated
@@ -122,10 +122,8 @@ def gap_error(sample: RowSample) -> GapError:
     given = {**BINS, **(kind.bins or {}), **given}
     labels = sample.options.get("labels")
     options = given.get("mode"), given.get("pos_label")
-    proba, codes, _, mode = check_evaluated(
-        sample.y_true, sample.y_proba, labels, None, *options
-    )
-    values, correct = evaluated(proba, codes, mode)
+    data = sample.y_true, sample.y_proba, labels, None
+    values, correct, _ = evaluated(read_samples(*data, *options))
     if kind.is_cumulated:
         distinct = np.unique(values)
         cells: Ints = np.searchsorted(distinct, values)

@@ -44,9 +44,7 @@ from sklearn_calib.metrics._calibration_errors.truthful_errors import (
 from sklearn_calib.metrics._calibration_errors.variational_error import (
     variational_calibration_error,
 )
-from sklearn_calib.metrics._decisions.decision_loss import (
-    calibration_decision_loss,
-)
+from sklearn_calib.metrics._decisions.decision_loss import calibration_decision_loss
 from sklearn_calib.metrics._decisions.expected_cost import expected_cost_loss
 from sklearn_calib.metrics._groups.group_metrics import worst_group
 from sklearn_calib.metrics._groups.multicalibration_error import multicalibration_error
@@ -67,7 +65,7 @@ from sklearn_calib.metrics._selective.risk_coverage_curve import (
 )
 
 
-@validate_params({"scoring": [str, callable]}, prefer_skip_nested_validation=True)
+@validate_params({"scoring": [str, callable]})
 def get_scorer(
     scoring: str | Callable[..., float], *, pos_label: Any = None
 ) -> Callable[..., float]:

@@ -10,7 +10,7 @@ from sklearn_calib._validation.declarations import did_you_mean, validate_params
 from sklearn_calib._validation.types import Floats
 
 
-@validate_params({"score": [str], "guard": [str]}, prefer_skip_nested_validation=True)
+@validate_params({"score": [str], "guard": [str]})
 def lowest_error_within_one_se(
     score: str, *, guard: str
 ) -> Callable[[dict[str, Any]], int]:

@@ -9,10 +9,10 @@ from numpy.typing import ArrayLike
 
 from sklearn_calib._validation.declarations import TARGETS, validate_params
 from sklearn_calib._validation.probabilities import proba_blocks
-from sklearn_calib._validation.samples import as_columns, check_targets
+from sklearn_calib._validation.samples import read_samples
 
 
-@validate_params(TARGETS, prefer_skip_nested_validation=True)
+@validate_params(TARGETS)
 def root_brier_score_loss(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -79,8 +79,8 @@ def root_brier_score_loss(
     >>> round(root_brier_score_loss([0, 1, 2], y_proba), 3)
     0.306
     """
-    proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
-    proba = as_columns(proba)
+    samples = read_samples(y_true, y_proba, labels, sample_weight, "canonical")
+    proba, codes, weight = samples.unchecked()
     squares = np.empty(len(proba))
     for rows, block in proba_blocks(proba):
         distance = np.array(block, dtype=np.float64)

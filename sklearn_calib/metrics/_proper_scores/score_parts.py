@@ -21,8 +21,7 @@ from sklearn_calib._validation.declarations import (
     declare_interval,
     validate_params,
 )
-from sklearn_calib._validation.probabilities import check_proba
-from sklearn_calib._validation.samples import as_columns, check_targets
+from sklearn_calib._validation.samples import as_columns, read_samples
 from sklearn_calib._validation.types import Array, Floats, Ints
 
 # From the probabilities of a class, its indicator and weights to probabilities.
@@ -124,7 +123,7 @@ DECOMPOSITION = {
 
 
 @declare_interval(is_error=True)
-@validate_params(DECOMPOSITION, prefer_skip_nested_validation=True)
+@validate_params(DECOMPOSITION)
 def proper_calibration_error(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -242,7 +241,7 @@ def proper_calibration_error(
     return before - after
 
 
-@validate_params(DECOMPOSITION, prefer_skip_nested_validation=True)
+@validate_params(DECOMPOSITION)
 def refinement_error(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -334,8 +333,8 @@ def losses_in_parts(
     weight: ArrayLike | None,
 ) -> list[float]:
     """Return the mean loss before and after recalibration, and of class frequencies."""
-    proba, codes, weight = check_targets(y_true, y_proba, labels, weight)
-    proba = as_columns(check_proba(proba, allow_1d=True))
+    samples = read_samples(y_true, y_proba, labels, weight, "canonical")
+    proba, codes, weight = samples.proba()
     weight = np.ones(len(proba)) if weight is None else weight
     if loss == "log" and recalibration != "temperature" and proba.shape[1] > 2:
         raise ValueError(
@@ -371,7 +370,7 @@ class ScoreDecomposition(NamedTuple):
     uncertainty: float
 
 
-@validate_params(DECOMPOSITION, prefer_skip_nested_validation=True)
+@validate_params(DECOMPOSITION)
 def score_decomposition(
     y_true: ArrayLike,
     y_proba: ArrayLike,

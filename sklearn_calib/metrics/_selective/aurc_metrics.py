@@ -19,10 +19,7 @@ from sklearn_calib._validation.declarations import StrOptions, validate_params
 from sklearn_calib._validation.types import Confidence
 
 
-@validate_params(
-    {**RANKING, **LOSS, "estimator": [StrOptions(set(ESTIMATORS))]},
-    prefer_skip_nested_validation=True,
-)
+@validate_params({**RANKING, **LOSS, "estimator": [StrOptions(set(ESTIMATORS))]})
 def aurc_loss(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -146,7 +143,7 @@ def aurc_loss(
     return ESTIMATORS[estimator](mass, total_loss)
 
 
-@validate_params(RANKING, prefer_skip_nested_validation=True)
+@validate_params(RANKING)
 def excess_aurc_loss(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -217,7 +214,7 @@ def excess_aurc_loss(
     )
 
 
-@validate_params({**RANKING, **LOSS}, prefer_skip_nested_validation=True)
+@validate_params({**RANKING, **LOSS})
 def augrc_loss(
     y_true: ArrayLike,
     y_proba: ArrayLike,

@@ -13,7 +13,7 @@ from sklearn_calib._validation.declarations import validate_params
 from sklearn_calib._validation.types import Confidence
 
 
-@validate_params(RANKING, prefer_skip_nested_validation=True)
+@validate_params(RANKING)
 def failure_auroc_score(
     y_true: ArrayLike,
     y_proba: ArrayLike,

@@ -28,7 +28,7 @@ POSITIVE = {"pos": [StrOptions({"in", "out"})]}
 
 
 @declare_interval(takes_two_samples=True)
-@validate_params(SCORES, prefer_skip_nested_validation=True)
+@validate_params(SCORES)
 def ood_auroc_score(scores_in: ArrayLike, scores_out: ArrayLike) -> float:
     """Area under the ROC curve (AUROC) of out-of-distribution (OOD) detection.
 
@@ -85,8 +85,7 @@ def ood_auroc_score(scores_in: ArrayLike, scores_out: ArrayLike) -> float:
         **POSITIVE,
         "interpolation": [StrOptions({"linear", "step"})],
         "balanced": ["boolean"],
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
 def ood_aupr_score(
     scores_in: ArrayLike,
@@ -166,10 +165,7 @@ def ood_aupr_score(
 
 
 @declare_interval(takes_two_samples=True)
-@validate_params(
-    {**SCORES, **POSITIVE, "tpr": [Interval(Real, 0, 1, closed="right")]},
-    prefer_skip_nested_validation=True,
-)
+@validate_params({**SCORES, **POSITIVE, "tpr": [Interval(Real, 0, 1, closed="right")]})
 def fpr_at_tpr(
     scores_in: ArrayLike, scores_out: ArrayLike, *, tpr: float = 0.95, pos: str = "in"
 ) -> float:
@@ -233,7 +229,7 @@ def fpr_at_tpr(
 
 
 @declare_interval(takes_two_samples=True)
-@validate_params(SCORES, prefer_skip_nested_validation=True)
+@validate_params(SCORES)
 def ood_detection_error(scores_in: ArrayLike, scores_out: ArrayLike) -> float:
     r"""OOD detection error: lowest error rate over all thresholds.
 

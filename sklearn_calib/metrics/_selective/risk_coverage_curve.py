@@ -15,7 +15,7 @@ from sklearn_calib._validation.types import Confidence, Floats
 ROUNDING = 1e-9
 
 
-@validate_params({**RANKING, **LOSS}, prefer_skip_nested_validation=True)
+@validate_params({**RANKING, **LOSS})
 def risk_coverage_curve(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -118,8 +118,7 @@ def risk_coverage_curve(
 
 
 @validate_params(
-    {**RANKING, **LOSS, "coverage": [Interval(Real, 0, 1, closed="right")]},
-    prefer_skip_nested_validation=True,
+    {**RANKING, **LOSS, "coverage": [Interval(Real, 0, 1, closed="right")]}
 )
 def risk_at_coverage(
     y_true: ArrayLike,
@@ -196,8 +195,7 @@ def risk_at_coverage(
 
 
 @validate_params(
-    {**RANKING, **LOSS, "max_risk": [Interval(Real, 0, None, closed="left")]},
-    prefer_skip_nested_validation=True,
+    {**RANKING, **LOSS, "max_risk": [Interval(Real, 0, None, closed="left")]}
 )
 def coverage_at_risk(
     y_true: ArrayLike,
