@@ -46,9 +46,9 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 from sklearn_calib import CalibratedClassifier
-from sklearn_calib._expressions.rows import sharpen
+from sklearn_calib._expressions.rows import log_of_tiny, pool
 from sklearn_calib.calibrators import TemperatureScaling, get_calibrator
-from sklearn_calib.estimators._calibrated.linear_pool import fit_pool
+from sklearn_calib.estimators._calibrated.average import fit_pool
 from sklearn_calib.metrics import expected_calibration_error
 
 DATA = {
@@ -167,7 +167,7 @@ class Folds:
     def sharpened(self):
         """Return the average with the temperature of the package."""
         about = self.y, None, self.classes, self.n_members
-        return sharpen(self.mean(), *fit_pool(self.held_out, self.rows, *about))
+        return pool(self.tests, *fit_pool(self.held_out, self.rows, *about))
 
     def power_mean(self, power):
         """Return a power mean, 0 for the geometric, with a temperature."""
@@ -238,21 +238,22 @@ def candidates(found, calibrator, y):
     halves = joint.fitted.predict_proba(found["2 x 1 held out"])
     half = temperature(np.log(halves), y[found["2 x 1 rows"]])
     corrected = max(1 - (half - 1) / 3, 0.1)
-    yield "the same, temperature extrapolated to all rows", sharpen(final, corrected, 0)
+    logits = log_of_tiny(final) / corrected
+    yield "the same, temperature extrapolated to all rows", softmax(logits, axis=1)
     yield "5 x 1, one map, mean", joint.mean()
     folds = Folds(found, "3 x 2", calibrator, y, shared=True)
     yield "3 x 2, mean", folds.mean()
-    yield "3 x 2, mean, temperature (default)", folds.sharpened()
+    yield "3 x 2, square roots, temperature (default)", folds.sharpened()
     yield "3 x 2, geometric mean, temperature", folds.power_mean(0)
-    yield "3 x 2, power mean 1/2, temperature", folds.power_mean(0.5)
+    yield "3 x 2, mean, temperature", folds.power_mean(1)
     yield "3 x 2, mean, second map extrapolated", folds.extrapolated(calibrator)
     yield "3 x 2, beta map extrapolated", folds.extrapolated("beta")
     each = Folds(found, "3 x 2", calibrator, y, shared=False)
     yield "3 x 2, a map for each fold, temperature", each.sharpened()
     parts = Folds(found, "7 x .57", calibrator, y, shared=False)
-    yield "7 x .57, mean, temperature", parts.sharpened()
+    yield "7 x .57, square roots, temperature", parts.sharpened()
     more = Folds(found, "5 x 2", calibrator, y, shared=True)
-    yield "5 x 2, mean, temperature", more.sharpened()
+    yield "5 x 2, square roots, temperature", more.sharpened()
     if calibrator == "temperature":
         yield "3 x 2, raw mean, extrapolated", folds.raw(found, "3 x 2")
         yield "3 x 2, JUCAL on pairs", folds.jucal(found, "3 x 2")
@@ -265,8 +266,8 @@ def classifiers(make, calibrator, seed, folder):
     for name, options in [
         ("ensemble=True, 5 x 1, a map for each fold", {"cv": folds}),
         ("ensemble=False, 5 folds", {"cv": folds, "ensemble": False}),
-        ("3 x 2, mean, temperature (default)", {}),
-        ("5 x 2, mean, temperature", {"cv": 5}),
+        ("3 x 2, square roots, temperature (default)", {}),
+        ("5 x 2, square roots, temperature", {"cv": 5}),
     ]:
         yield name, CalibratedClassifier(make(seed), **shared, **options)
 

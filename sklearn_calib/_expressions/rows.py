@@ -5,7 +5,7 @@ Both bodies of an operation stand together: in a graph, and for numpy arrays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -172,19 +172,26 @@ def log_of_tiny(proba: Values) -> Values:
     return log(maximum(proba, np.finfo(proba.dtype).tiny))
 
 
-def sharpen(proba: Values, temperature: Any, offset: Any) -> Values:
-    """Return probabilities of classes from their logarithms / temperature + offset.
+def log_of_pool(members: Iterable[Values]) -> Values:
+    """Return the logarithm of the squared mean of the square roots of arrays."""
+    roots = [member**0.5 for member in members]
+    return 2 * log_of_tiny(sum(roots[1:], roots[0]) / len(roots))
 
-    For an array of temperatures, the columns are the probabilities of labels, whose
-    log-odds are changed.
+
+def pool(members: Sequence[Values], temperature: Any, offset: Any) -> Values:
+    """Return the average of probabilities, calibrated unless the temperature is one.
+
+    The logarithms of `log_of_pool`, or log-odds for an array of temperatures of labels,
+    are divided by the temperature, and the offset is added.
     """
     if np.all(temperature == 1) and not np.any(offset):
-        return proba
+        return sum(members[1:], members[0]) / len(members)
+    logs = log_of_pool(members)
     if np.ndim(temperature) > 0:
-        log_odds = log_of_tiny(proba) - log_of_tiny(1 - proba)
+        log_odds = logs - log_of_pool([1 - member for member in members])
         return expit(log_odds / temperature + offset)
-    sharp = softmax(log_of_tiny(proba) / temperature + offset)
-    return maximum(sharp, np.finfo(proba.dtype).tiny)
+    tiny = np.finfo(logs.dtype).tiny
+    return maximum(softmax(logs / temperature + offset), tiny)
 
 
 def _xlogx(proba: Tensor) -> Tensor:

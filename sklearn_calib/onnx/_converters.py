@@ -11,7 +11,7 @@ import numpy as np
 from sklearn_calib._expressions.rows import (
     focal_posterior,
     log_of_tiny,
-    sharpen,
+    pool,
     softmax,
 )
 from sklearn_calib._expressions.tensor import Tensor, hstack, maximum, node, where
@@ -45,8 +45,8 @@ def calibrated_proba(
     graph: Graph, model: Any, sources: Sequence[Source], dtype: Any
 ) -> Tensor:
     pairs = model.calibrated_classifiers_
-    total: Any = sum(pair_proba(graph, model, pair, sources, dtype) for pair in pairs)
-    return sharpen(total / len(pairs), model.pool_temperature_, model.pool_offset_)
+    members = [pair_proba(graph, model, pair, sources, dtype) for pair in pairs]
+    return pool(members, model.pool_temperature_, model.pool_offset_)
 
 
 def pair_proba(

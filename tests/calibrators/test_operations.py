@@ -33,6 +33,8 @@ def largest(x):
 
 
 # For each operation, expressions of logits of three classes.
+OFFSETS = np.array([-0.3, 0.1, 0.2])
+
 CASES = {
     "bins": [lambda x: columns.bins(op.softmax(x), EDGES, TABLES)],
     "by_group": [
@@ -62,6 +64,12 @@ CASES = {
     "log1p": [lambda x: op.log1p(abs(x)), lambda x: op.log1p(1e-20 * x)],
     "log_expit": [op.log_expit],
     "log_odds": [op.log_odds],
+    "log_of_pool": [lambda x: rows.log_of_pool([op.softmax(x), op.softmax(-x)])],
+    "pool": [
+        lambda x: rows.pool([op.softmax(x), op.softmax(-x)], 1.0, 0.0),
+        lambda x: rows.pool([op.softmax(x), op.softmax(-x)], 0.8, OFFSETS),
+        lambda x: rows.pool([op.expit(x), op.expit(-x)], OFFSETS + 1.1, OFFSETS),
+    ],
     "log_odds_of_proba": [lambda x: rows.log_odds_of_proba(op.log_softmax(x), 1e-9)],
     "log_proba_and_rest": [lambda x: op.hstack(rows.log_proba_and_rest(x))],
     "log_softmax": [op.log_softmax],

@@ -20,7 +20,7 @@ from sklearn.utils.metadata_routing import (
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_calib._expressions.rows import sharpen
+from sklearn_calib._expressions.rows import pool
 from sklearn_calib._sklearn.doc_links import DocumentedEstimator
 from sklearn_calib._sklearn.metadata_routing import RoutingMixin
 from sklearn_calib._sklearn.response import find_response
@@ -59,6 +59,10 @@ from sklearn_calib.calibrators import (
     VennAbers,
     get_calibrator_names,
 )
+from sklearn_calib.estimators._calibrated.average import (
+    fit_pool,
+    identity_pool,
+)
 from sklearn_calib.estimators._calibrated.fold_calibrators import (
     CalibratedPair,
     MarginCalibrator,
@@ -69,10 +73,6 @@ from sklearn_calib.estimators._calibrated.fold_calibrators import (
     make_calibrator,
     predict_held_out,
     share_folds,
-)
-from sklearn_calib.estimators._calibrated.linear_pool import (
-    fit_pool,
-    identity_pool,
 )
 from sklearn_calib.estimators._out_of_fold import (
     MemoryLike,
@@ -212,8 +212,9 @@ class CalibratedClassifier(
     -----
     An average of calibrated probabilities is underconfident [2]_: where classifiers
     disagree, it is close to the class frequencies, but is right more often than each
-    of them. Let :math:`\bar p_k` be the average of m classifiers for class k, then the
-    result is proportional to :math:`\bar p_k^{1 / T} e^{b_k}` with the temperature
+    of them. Let :math:`\bar p_k` be the squared mean of the square roots of the
+    probabilities of m classifiers for class k, then the result is proportional to
+    :math:`\bar p_k^{1 / T} e^{b_k}` with the temperature
     :math:`T = 1 - \rho (1 - 1 / m)` and the offsets :math:`b_k`. If the log-odds of the
     classifiers are a common part plus independent errors, :math:`\rho` is the part of
     the errors in their variance. It is estimated from averages of the two held-out
@@ -408,7 +409,7 @@ class CalibratedClassifier(
         if response == "margins":
             calibrator = make_calibrator(self.calibrator, is_multilabel, response)
         calibrators: list[Any] = [None] * len(classifiers)
-        pool = identity_pool(self.classes_)
+        weights = identity_pool(self.classes_)
         if calibrator is not None:
             rows = np.arange(len(y))
             tests = [rows[test] for _, test in splits]
@@ -418,8 +419,8 @@ class CalibratedClassifier(
             calibrators = [each for each in fitted for _ in range(n_sharing)]
             if len(classifiers) > 1:
                 held_out = predict_held_out(fitted, *parts, groups)
-                pool = fit_pool(*held_out, *data, len(classifiers))
-        self.pool_temperature_, self.pool_offset_ = pool
+                weights = fit_pool(*held_out, *data, len(classifiers))
+        self.pool_temperature_, self.pool_offset_ = weights
         pairs = zip(classifiers, calibrators, strict=False)
         self.calibrated_classifiers_ = [
             CalibratedPair(*pair, from_logits, self.classes_) for pair in pairs
@@ -474,8 +475,8 @@ class CalibratedClassifier(
         check_is_fitted(self)
         pairs = self.calibrated_classifiers_
         groups = self._groups_of("predict_proba", X, self._only_groups(params))
-        total: Any = sum(pair.predict_proba(X, groups) for pair in pairs)
-        return sharpen(total / len(pairs), self.pool_temperature_, self.pool_offset_)
+        members = [pair.predict_proba(X, groups) for pair in pairs]
+        return pool(members, self.pool_temperature_, self.pool_offset_)
 
     @maps_blocks()
     def predict(self, X: MatrixLike, **params: Any) -> Array:
@@ -555,10 +556,13 @@ class CalibratedClassifier(
         """
         check_is_fitted(self)
         pairs = self.calibrated_classifiers_
-        mean = np.mean([pair.predict_interval(X) for pair in pairs], axis=0)
+        members = [pair.predict_interval(X) for pair in pairs]
+        temperature = self.pool_temperature_
+        if temperature == 1:
+            return pool(members, 1.0, 0.0)
         # The log-odds of a class against the others, which have different offsets.
         offset = self.pool_offset_ * len(self.classes_) / (len(self.classes_) - 1)
-        return sharpen(mean, np.array([self.pool_temperature_]), offset[:, None])
+        return pool(members, np.array([temperature]), offset[:, None])
 
     def uncalibrated(self) -> Self:
         """Return a fitted copy without calibrators, for comparison.

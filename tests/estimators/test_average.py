@@ -19,9 +19,9 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_calib import CalibratedClassifier
-from sklearn_calib._expressions.rows import sharpen
+from sklearn_calib._expressions.rows import pool
 from sklearn_calib.calibrators import PlattScaling, TemperatureScaling, VennAbers
-from sklearn_calib.estimators._calibrated.linear_pool import fit_pool
+from sklearn_calib.estimators._calibrated.average import fit_pool
 
 X, Y = make_classification(
     900, n_features=10, n_informative=5, n_classes=3, flip_y=0.2, random_state=0
@@ -66,7 +66,7 @@ def test_pairs_tell_the_temperature_of_many(variance):
     best = TemperatureScaling().fit(average, y).temperature_
     assert temperature_of(members, y, 10) == pytest.approx(best, abs=0.06)
     before = average.max(axis=1).mean() - np.mean(average.argmax(axis=1) == y)
-    proba = sharpen(average, *pool_of(members, y, 10))
+    proba = pool(members, *pool_of(members, y, 10))
     after = proba.max(axis=1).mean() - np.mean(proba.argmax(axis=1) == y)
     assert abs(after) < 0.3 * abs(before)
 
@@ -86,13 +86,11 @@ def test_class_frequencies_stay():
     scaling = PlattScaling(from_logits=True)
     scaling.fit(np.concatenate(members), np.tile(y, 2))
     members = np.array([scaling.predict_proba(member) for member in members])
-    average = members.mean(axis=0)
-    pool = pool_of(members, y, 6)
-    assert pool.temperature < 0.8
-    frequency = sharpen(average, *pool)[:, 1].mean()
-    assert frequency == pytest.approx(average[:, 1].mean(), rel=1e-6)
-    alone = sharpen(average, pool.temperature, 0)[:, 1].mean()
-    assert alone < 0.95 * average[:, 1].mean()
+    frequency = members[:, :, 1].mean()
+    found = pool_of(members, y, 6)
+    assert found.temperature < 0.8
+    assert pool(members, *found)[:, 1].mean() == pytest.approx(frequency, rel=1e-6)
+    assert pool(members, found.temperature, 0)[:, 1].mean() < 0.95 * frequency
 
 
 def test_perfect_averages_are_not_trusted():
@@ -137,7 +135,8 @@ def test_the_result_is_the_average_with_the_temperature():
     assert 0.5 < model.pool_temperature_ < 0.98
     pairs = model.calibrated_classifiers_
     assert pairs[0].calibrator is pairs[2].calibrator is not pairs[3].calibrator
-    average = np.mean([pair.predict_proba(X[TEST]) for pair in pairs], axis=0)
+    roots = [pair.predict_proba(X[TEST]) ** 0.5 for pair in pairs]
+    average = np.mean(roots, axis=0) ** 2
     expected = average ** (1 / model.pool_temperature_) * np.exp(model.pool_offset_)
     expected /= expected.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(model.predict_proba(X[TEST]), expected)
@@ -189,8 +188,9 @@ def test_each_label_has_a_temperature():
     temperature = model.pool_temperature_
     assert temperature.shape == (3,)
     pairs = model.calibrated_classifiers_
-    average = np.mean([pair.predict_proba(X) for pair in pairs], axis=0)
-    odds = (average / (1 - average)) ** (1 / temperature) * np.exp(model.pool_offset_)
+    probas = np.array([pair.predict_proba(X) for pair in pairs])
+    odds = (probas**0.5).mean(axis=0) ** 2 / ((1 - probas) ** 0.5).mean(axis=0) ** 2
+    odds = odds ** (1 / temperature) * np.exp(model.pool_offset_)
     np.testing.assert_allclose(model.predict_proba(X), odds / (1 + odds))
 
 

@@ -1,4 +1,4 @@
-"""Calibration of the linear pool: the average of several calibrated classifiers."""
+"""Calibration of the average of several calibrated classifiers."""
 
 from typing import Any, NamedTuple
 
@@ -6,7 +6,12 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import xlog1py, xlogy
 
-from sklearn_calib._expressions.rows import log_of_tiny, log_softmax, softmax
+from sklearn_calib._expressions.rows import (
+    log_of_pool,
+    log_of_tiny,
+    log_softmax,
+    softmax,
+)
 from sklearn_calib._validation.labels import encode_labels
 from sklearn_calib._validation.types import Array, Floats, Ints
 
@@ -104,20 +109,20 @@ def _fit(pairs: Floats, codes: Ints, weight: Floats, n_members: int) -> Pool:
     Rho maximises the likelihood of the averages of two, times a beta distribution whose
     mean is the same part of the variance of the probabilities.
     """
-    average = pairs.mean(axis=0)
-    mean = np.average(average, axis=0, weights=weight)
+    mean = np.average(pairs.mean(axis=0), axis=0, weights=weight)
     total = np.average(((pairs - mean) ** 2).sum(axis=2).mean(axis=0), weights=weight)
     errors = np.average(((pairs[0] - pairs[1]) ** 2).sum(axis=1), weights=weight) / 2
     expected = PRIOR_COUNT * min(errors / total, 1.0) if total > 0 else 0.0
     centre = log_of_tiny(mean)
+    average, *singles = log_of_pool(pairs), *log_of_tiny(pairs)
 
-    def likelihood(proba: Floats, temperature: float) -> float:
-        logs = log_softmax((log_of_tiny(proba) - centre) / temperature + centre)
+    def likelihood(logs: Floats, temperature: float) -> float:
+        logs = log_softmax((logs - centre) / temperature + centre)
         return float(weight @ logs[np.arange(len(codes)), codes])
 
     # A map that was fitted to the same samples may look too modest on them.
     single = minimize_scalar(
-        lambda t: -sum(likelihood(each, t) for each in pairs),
+        lambda t: -sum(likelihood(each, t) for each in singles),
         bounds=(0.25, 4),
         method="bounded",
     ).x
@@ -128,7 +133,7 @@ def _fit(pairs: Floats, codes: Ints, weight: Floats, n_members: int) -> Pool:
 
     rho = minimize_scalar(loss, bounds=(0, 1), method="bounded").x
     temperature = float(1 - rho * (1 - 1 / n_members))
-    return Pool(temperature, _offsets(log_of_tiny(average) / temperature, weight, mean))
+    return Pool(temperature, _offsets(average / temperature, weight, mean))
 
 
 def _offsets(logits: Floats, weight: Floats, frequencies: Floats) -> Floats:
