@@ -1,7 +1,7 @@
 """Run every metric, scorer and calibrator where torch and skorch cannot be imported.
 
-Prints the packages that were loaded, as JSON. test_without_torch.py runs this in a
-process of its own.
+Prints the packages that each of the first steps loads, or asks for in vain, and all
+that are loaded, as JSON. test_without_torch.py runs this in a process of its own.
 """
 
 import inspect
@@ -16,13 +16,45 @@ import numpy as np
 class Refuse(MetaPathFinder):
     """Whoever asks for one of these packages is told that there is none."""
 
+    def __init__(self):
+        self.asked_for = set()
+
     def find_spec(self, name, *_):
         if name.split(".")[0] in {"skorch", "torch"}:
+            self.asked_for.add(name)
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
-sys.meta_path.insert(0, Refuse())
+refuse = Refuse()
+sys.meta_path.insert(0, refuse)
 warnings.simplefilter("ignore")
+
+STEPS = {
+    "scikit-learn's metrics": "import sklearn.metrics",
+    "the metrics": "import sklearn_calib.metrics",
+    "the wrappers": """
+from sklearn_calib import CalibratedClassifier
+from sklearn_calib.estimators import SelectiveClassifier
+""",
+    "reading of input": """
+from sklearn_calib._validation.labels import as_labels
+from sklearn_calib._validation.arrays import as_numbers
+as_numbers([[1, 2]], "X"), as_labels(["a"], "y")
+""",
+    "export of a calibrator": """
+from sklearn_calib import TemperatureScaling
+from sklearn_calib.onnx import to_onnx
+X = [[0.7, 0.3], [0.4, 0.6]] * 20
+assert to_onnx(TemperatureScaling().fit(X, [0, 0, 1, 1] * 10), X).graph.node
+""",
+}
+loaded = {}
+for name, step in STEPS.items():
+    before = set(sys.modules)
+    exec(step, {})
+    new = {name.split(".")[0] for name in {*sys.modules} - before | refuse.asked_for}
+    loaded[name] = sorted(new - set(sys.stdlib_module_names))
+print(json.dumps(loaded))
 
 import sklearn  # noqa: E402
 from sklearn.linear_model import LogisticRegression  # noqa: E402

@@ -258,6 +258,19 @@ def shorten(text: str) -> str:
     return text if len(text) <= LONGEST_TEXT else f"{text[:half]} ... {text[-half:]}"
 
 
+def is_plain(values: Any) -> bool:
+    """Whether values are a matrix of finite floats, as `check_array` returns them.
+
+    Its checks take longer than a calibrator needs for few samples.
+    """
+    if type(values) is not np.ndarray or values.ndim != 2 or not values.size:
+        return False
+    if values.dtype not in (np.float64, np.float32):
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(values.sum()))
+
+
 def row_blocks(n_rows: int, n_columns: int, at_least: int = 1) -> Iterator[slice]:
     """Yield slices of consecutive rows that fit in the cache, or of `at_least` rows."""
     step = max(at_least, BLOCK_SIZE // max(1, n_columns))

@@ -269,7 +269,7 @@ def draw_many(n_classes, from_logits):
         logits, y = draw_many(n_classes, True)
         return softmax(logits, axis=1), y
     rng = np.random.default_rng(0)
-    shape = (50_000 if n_classes == 10 else 20_000), n_classes
+    shape = (30_000 if n_classes == 10 else 12_000), n_classes
     X = 3 * rng.standard_normal(shape, dtype=np.float32)
     noise = rng.standard_normal(X.shape, dtype=np.float32)
     return X, (X / 2 + noise).argmax(axis=1)
@@ -295,8 +295,8 @@ def test_fit_allocates_less_than_half_of_the_data(
     calibrator, n_classes, from_logits, fresh, monkeypatch, peak_memory
 ):
     """The blocks are small, as the data: numpy reports its memory to tracemalloc."""
-    monkeypatch.setattr(validation, "BLOCK_SIZE", 8192)
-    monkeypatch.setattr(type(calibrator), "_least_rows", 64)
+    monkeypatch.setattr(validation, "BLOCK_SIZE", 4096)
+    monkeypatch.setattr(type(calibrator), "_least_rows", 32)
     X, y = draw_many(n_classes, from_logits)
     calibrator = fresh(calibrator, from_logits=from_logits)
     assert peak_memory(lambda: calibrator.fit(X, y)) < 0.5 * X.nbytes

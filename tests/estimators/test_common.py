@@ -1,6 +1,7 @@
 """scikit-learn's checks for every estimator."""
 
 import pytest
+from sklearn.base import clone
 from sklearn.utils.estimator_checks import (
     estimator_checks_generator,
     parametrize_with_checks,
@@ -43,6 +44,10 @@ def test_sklearn_checks_neural_in_single_precision(estimator, check):
 _TWO_STAGES = dict.fromkeys([_WEIGHTS, _SPARSE_WEIGHTS], "weights are stage 2's")
 
 
+_FEW_EPOCHS = {"refine__max_epochs": 1, "head__max_epochs": 3, "head__lr": 0.1}
+_OF_STAGES = {"check_no_attributes_set_in_init": "parameters of stages are attributes"}
+
+
 @pytest.mark.slow
 @parametrize_with_checks(
     [RefCalClassifier(dtype="float64"), RefCalClassifier(dtype="float32")],
@@ -50,11 +55,9 @@ _TWO_STAGES = dict.fromkeys([_WEIGHTS, _SPARSE_WEIGHTS], "weights are stage 2's"
 )
 @pytest.mark.filterwarnings("default")
 def test_sklearn_checks_refcal(estimator, check):
+    if estimator.dtype == "float32" and check.func.__name__ not in _OF_STAGES:
+        estimator = clone(estimator).set_params(**_FEW_EPOCHS)
     check(estimator)
-
-
-_FEW_EPOCHS = {"refine__max_epochs": 1, "head__max_epochs": 3, "head__lr": 0.1}
-_OF_STAGES = {"check_no_attributes_set_in_init": "parameters of stages are attributes"}
 
 
 @parametrize_with_checks(

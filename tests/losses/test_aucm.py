@@ -103,7 +103,7 @@ def test_solution_of_the_min_max_problem(prior, margin):
     a, b, alpha = (float64(v, requires_grad=True) for v in (0.9, 0.1, 0.3))
     alpha.register_hook(torch.neg)
     optimizer = torch.optim.SGD([a, b, alpha], lr=0.5)
-    for _ in range(300):
+    for _ in range(80):
         optimizer.zero_grad()
         loss = aucm_loss(
             logits, target, margin=margin, prior=prior, a=a, b=b, alpha=alpha

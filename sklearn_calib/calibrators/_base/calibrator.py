@@ -28,7 +28,13 @@ from sklearn_calib._state.schema import (
     StateMixin,
     as_spec,
 )
-from sklearn_calib._validation.arrays import check_numbers, on_cpu, row_blocks, shown
+from sklearn_calib._validation.arrays import (
+    check_numbers,
+    is_plain,
+    on_cpu,
+    row_blocks,
+    shown,
+)
 from sklearn_calib._validation.dask_arrays import maps_blocks
 from sklearn_calib._validation.probabilities import (
     are_proba,
@@ -369,7 +375,13 @@ class Calibrator(
             X = self._add_zeros(np.asarray(X))
         # The check for finite values computes sums that may be infinity minus infinity.
         with np.errstate(invalid="ignore"):
-            X = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
+            X = validate_data(
+                self,
+                X,
+                reset=reset,
+                dtype=[np.float64, np.float32],
+                skip_check_array=is_plain(X),
+            )
         if not self.from_logits:
             try:
                 X = check_proba(X, name="X", allow_1d=True).reshape(len(X), -1)

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from skorch import NeuralNetClassifier
-from skorch.callbacks import Callback, Checkpoint, EarlyStopping, EpochScoring
+from skorch.callbacks import Callback, Checkpoint, EarlyStopping
 from skorch.dataset import Dataset, get_len, unpack_data
 from skorch.helper import SliceDataset
 from skorch.history import History
@@ -110,10 +110,11 @@ from sklearn_calib.estimators._neural.placement import (
     device_of,
     find_device,
     infer_in_parts,
+    needs_work,
     restored_threads,
     whole_batches,
 )
-from sklearn_calib.estimators._neural.training import FitRun
+from sklearn_calib.estimators._neural.training import FitRun, ValidationScore, valid_acc
 from sklearn_calib.losses import CalibrationLoss
 
 # A subclass that overrides one of these may add modules, losses or optimizers.
@@ -763,8 +764,11 @@ class NeuralClassifier(
         """Return the default callbacks, with the log only if `verbose`."""
         callbacks = dict(super().get_default_callbacks())
         print_log = callbacks.pop("print_log")
+        callbacks["valid_acc"] = ValidationScore(
+            valid_acc, name="valid_acc", lower_is_better=False
+        )
         for score in (valid_log_loss, valid_refinement, valid_ece):
-            callbacks[score.__name__] = EpochScoring(score, name=score.__name__)
+            callbacks[score.__name__] = ValidationScore(score, name=score.__name__)
         callbacks["update_loss"] = UpdateLoss()
         # Formatting its table takes 3 % of an epoch's time for a small network.
         if self.verbose:
@@ -881,12 +885,12 @@ class NeuralClassifier(
             yield to_device(predict_batch(self, batch, training), device=device)
 
     def infer(self, x: Any, **fit_params: Any) -> Any:
-        """Return the output for a mini-batch; the first pass counts its work."""
+        """Return the output for a mini-batch; a first pass may count its work."""
         skorch_infer = partial(super().infer, **fit_params)
         infer = partial(infer_in_parts, self, skorch_infer, x)
         n_samples = len(x) if isinstance(x, Tensor) else get_len(x)
         choose_threads(self, n_samples)
-        if self._work is not None:
+        if not needs_work(self):
             return infer()
         output, self._work = count_work(self, infer, n_samples)
         choose_threads(self, n_samples)  # the backward pass of the same mini-batch

@@ -155,6 +155,15 @@ def choose_threads(net: Any, n_samples: int) -> None:
         use_threads(net.n_threads, n_samples * (net._work or 0))
 
 
+def needs_work(net: Any) -> bool:
+    """Return whether the number of threads depends on the work, not counted so far.
+
+    Counting takes a tenth of the time of a short fit.
+    """
+    is_counted = net._work is not None or net.n_threads != "auto"
+    return not is_counted and (_ALLOWED.n_threads or 1) > 1
+
+
 def count_work(net: Any, infer: Callable[[], Any], n_samples: int) -> tuple[Any, float]:
     """Return an output of a net, and the number of multiply-adds for one sample."""
     if net.compile:  # its products and convolutions may be fused

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from sklearn import get_config
 from sklearn.exceptions import ConvergenceWarning
-from skorch.callbacks import EarlyStopping
+from skorch.callbacks import EarlyStopping, EpochScoring
 from skorch.dataset import Dataset, ValidSplit, unpack_data
 from skorch.helper import SliceDataset
 from skorch.utils import is_dataset, to_numpy, to_tensor
@@ -64,6 +64,24 @@ _FREE = (
     # Those of skorch's mixin for accelerate.
     *("accelerator", "callbacks__print_log__sink", "unwrap_after_train"),
 )
+
+
+class ValidationScore(EpochScoring):
+    """`EpochScoring` of a function, which is called without a scorer.
+
+    In each epoch, skorch lets scikit-learn make and check a scorer, which takes longer
+    than the score of a small set.
+    """
+
+    def _scoring(self, net, X_test, y_test):
+        if callable(self.scoring_):
+            return self.scoring_(net, X_test, y_test)
+        return super()._scoring(net, X_test, y_test)
+
+
+def valid_acc(net, dataset, y):
+    """Return the accuracy of a network on the validation set."""
+    return float(np.mean(net.predict(dataset) == y))
 
 
 class FitRun:
