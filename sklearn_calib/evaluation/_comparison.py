@@ -26,6 +26,7 @@ from sklearn_calib._sklearn.scorer_objects import Scorer, metric_and_input, metr
 from sklearn_calib._validation.arrays import check_unmasked, shown
 from sklearn_calib._validation.declarations import (
     BETWEEN_0_AND_1,
+    MOST_DRAWS,
     PROGRESS,
     TARGETS,
     Interval,
@@ -48,7 +49,7 @@ METRICS = ("accuracy", "neg_log_loss", "neg_ece", "neg_aurc", "refinement_auc")
     {
         "metrics": [list, tuple, dict],
         "confidence_level": BETWEEN_0_AND_1,
-        "n_resamples": [Interval(Integral, 0, None, closed="left")],
+        "n_resamples": [Interval(Integral, 0, MOST_DRAWS, closed="both")],
         "labels": TARGETS["labels"],
         **PROGRESS,
         "random_state": ["random_state"],
@@ -200,6 +201,8 @@ def compare(
             "estimators must be a dict that maps names to classifiers, got "
             f'{type(estimators).__name__}. Pass {{"name": classifier}}.'
         )
+    _check_any(estimators, "estimators")
+    _check_any(metrics, "metrics")
     if not isinstance(metrics, dict):
         if not all(isinstance(name, str) for name in metrics):
             raise TypeError(
@@ -243,6 +246,12 @@ def compare(
     columns = pd.MultiIndex.from_product([metrics, CELL])
     values = np.reshape([cell for cell, _ in measured], (len(predictions), -1))
     return ComparisonTable(values, index=list(predictions), columns=columns)
+
+
+def _check_any(names: Any, what: str) -> None:
+    """Raise ValueError if there is nothing to compare."""
+    if not names:
+        raise ValueError(f"{what} must not be empty, got {names}. Pass at least one.")
 
 
 def _predict(

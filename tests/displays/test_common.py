@@ -250,6 +250,14 @@ def test_without_matplotlib(name, draw, monkeypatch):
         draw(name)
 
 
+@pytest.mark.usefixtures("without_drawing")
+@all_displays
+def test_axes_of_another_type(name, draw):
+    ax = ["x"] * N_AXES[name] if name in N_AXES else "x"
+    with pytest.raises(TypeError, match=r"ax must be a .* got str\. .*ax=None for"):
+        draw(name, ax=ax)
+
+
 @pytest.mark.usefixtures("undrawn")
 @of_predictions
 def test_data_of_any_kind(name, classifier, draw):

@@ -16,10 +16,10 @@ from sklearn_calib.displays._base.axes import (
     STYLES,
     add_axes_below,
     artists,
+    axes_or_new,
     find_axes_below,
     mark_class,
     named_classes,
-    new_axes,
 )
 from sklearn_calib.displays._base.from_predictions import FromEstimator, band_columns
 
@@ -122,7 +122,7 @@ class ReliabilityDiagram(FromEstimator):
         it.
         """
         check_histogram(histogram)
-        self.ax_ = new_axes((4.8, 5.6)) if ax is None else ax
+        self.ax_ = axes_or_new(ax, (4.8, 5.6))
         self.figure_ = self.ax_.figure
         n_earlier = len(artists(self.ax_, LINE))
         if not n_earlier:

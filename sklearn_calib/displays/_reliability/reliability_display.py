@@ -21,7 +21,7 @@ from sklearn_calib._validation.declarations import (
     validate_params,
 )
 from sklearn_calib._validation.types import Array, Floats, History, Options, Seed
-from sklearn_calib.displays._base.axes import new_axes, sequential_colors
+from sklearn_calib.displays._base.axes import axes_or_new, sequential_colors
 from sklearn_calib.displays._base.bands import bin_band
 from sklearn_calib.displays._base.from_predictions import EVALUATED, evaluate
 from sklearn_calib.displays._base.recorded_history import choose_epochs, recorded_rows
@@ -392,7 +392,7 @@ class ReliabilityDisplay(ReliabilityDiagram):
         ['Epoch 1 (ECE 0.050)', 'Epoch 2 (ECE 0.100)']
         """
         rows = choose_epochs(recorded_rows(history, RECORDED, WAY_OUT), epochs)
-        ax = new_axes((4.8, 4.4)) if ax is None else ax
+        ax = axes_or_new(ax, (4.8, 4.4))
         colors = sequential_colors(len(rows))
         return [
             cls._from_row(row).plot(ax, color=color, histogram=False)
