@@ -23,7 +23,7 @@ from sklearn_calib._sklearn.metric_options import (
 )
 from sklearn_calib._sklearn.response import has_threshold
 from sklearn_calib._sklearn.scorer_objects import Scorer, metric_and_input, metric_of
-from sklearn_calib._validation.arrays import check_unmasked, shown
+from sklearn_calib._validation.arrays import check_unmasked, shown, without_gradient
 from sklearn_calib._validation.declarations import (
     BETWEEN_0_AND_1,
     MOST_DRAWS,
@@ -271,7 +271,8 @@ def _predict(
                 "of its own predictions, such as accuracy, use its method predict.",
                 UserWarning,
             )
-        return estimator.predict_proba(X), np.asarray(estimator.classes_)
+        proba = estimator.predict_proba(without_gradient(X))
+        return proba, np.asarray(estimator.classes_)
     if isinstance(estimator, BaseEstimator) or np.ndim(estimator) == 0:
         raise ValueError(
             "estimators must be arrays of probabilities or have predict_proba, got "

@@ -14,6 +14,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_iris
 from sklearn.linear_model import RidgeClassifier
@@ -164,6 +165,12 @@ def test_methods_are_those_of_scikit_learn(name):
     assert (ax.name, ax.default) == ("ax", None)
     assert all(option.kind is option.KEYWORD_ONLY for option in options)
     assert "name" in {option.name for option in options}
+
+
+def test_samples_that_require_grad(classifier):
+    draw = displays.RiskCoverageDisplay.from_estimator
+    tensor = torch.tensor(X, requires_grad=True)
+    assert draw(classifier, tensor, Y).aurc == draw(classifier, X, Y).aurc
 
 
 @pytest.mark.usefixtures("undrawn")

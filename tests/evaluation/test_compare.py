@@ -373,6 +373,13 @@ def test_a_misspelt_option_of_a_metric():
         compare(MODELS, *DATA, metrics=metrics)
 
 
+def test_samples_that_require_grad():
+    tensor = torch.tensor(FEW[0], requires_grad=True)
+    options = {"metrics": ["neg_ece"], "n_resamples": 0}
+    expected = compare(MODELS, *FEW, **options)
+    pd.testing.assert_frame_equal(compare(MODELS, tensor, FEW[1], **options), expected)
+
+
 @pytest.mark.parametrize("name", ["estimators", "metrics"])
 def test_nothing_to_compare(name):
     given = {"estimators": MODELS, "metrics": ["neg_ece"], name: {}}
