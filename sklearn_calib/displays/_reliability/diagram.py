@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 BAR, LINE = "reliability bar", "reliability line"
+FEW = "reliability of few samples"
 ERROR_BAR = "reliability error bar"
 HISTOGRAM = "confidence histogram"
 # The error bars of more classifiers would hide each other.
@@ -218,7 +219,7 @@ class ReliabilityDiagram(FromEstimator):
         """Show the bars of one display, or the lines of several, and their legend."""
         lines, bars = artists(self.ax_, LINE), artists(self.ax_, BAR)
         several = len(lines) > 1
-        for line in lines:
+        for line in lines + artists(self.ax_, FEW):
             line.set_visible(several or not bars)
         for bar in artists(self.ax_, ERROR_BAR):
             bar.set_visible(len(lines) <= MOST_ERROR_BARS)
