@@ -27,6 +27,8 @@ from sklearn_calib import (
     RefCalClassifier,
     TemperatureScaling,
 )
+from sklearn_calib.calibrators import TemperatureAccumulator
+from sklearn_calib.deployment import CalibrationMonitor
 from sklearn_calib.losses import FocalLoss, focal_loss, get_loss
 
 X = np.random.default_rng(0).normal(size=(12, 3))
@@ -277,3 +279,34 @@ def test_a_switch_is_not_a_number():
             with pytest.raises(InvalidParameterError, match=f"'{name}' parameter"):
                 validate_parameter_constraints(constraints, {name: True}, owner)
     assert tried > 80
+
+
+SWAPPED = {
+    "metric": lambda p, y, _: m.expected_calibration_error(p, y),
+    "chunk": lambda p, y, c: m.CalibrationAccumulator(labels=c).update(p, y),
+    "chunk with groups": lambda p, y, c: m.CalibrationAccumulator(labels=c).update(
+        p, y, groups=[0, 1, 1]
+    ),
+    "batch of a monitor": lambda p, y, c: CalibrationMonitor(labels=c).update(p, y),
+    "batches": lambda p, y, c: TemperatureScaling().fit(
+        batches=lambda: [(y, p)], labels=c
+    ),
+    "chunk of a calibrator": lambda p, y, c: TemperatureAccumulator(labels=c).update(
+        y, p
+    ),
+    "online": lambda p, y, c: TemperatureScaling().partial_fit(y, p, classes=c),
+    "arrays": lambda p, y, _: TemperatureScaling().fit(y, p),
+}
+
+
+@pytest.mark.parametrize("name", SWAPPED)
+def test_labels_and_probabilities_in_each_others_place(name):
+    columns = [[0.9, 0.1], [0.2, 0.8], [0.4, 0.6]]
+    for y in (["a", "b", "b"], [0, 1, 1], np.array([False, True, True])):
+        for proba in (columns, [0.1, 0.8, 0.6]):
+            with pytest.raises(ValueError, match=r"must contain labels .* other order"):
+                SWAPPED[name](proba, y, np.unique(y))
+
+
+def test_labels_may_be_fractions():
+    assert m.expected_calibration_error([0.5, 1.5], [0.0, 1.0]) == 0

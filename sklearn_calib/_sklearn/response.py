@@ -24,6 +24,7 @@ from sklearn_calib._validation.arrays import (
     check_in_memory,
     check_unmasked,
     is_instance,
+    without_gradient,
 )
 from sklearn_calib._validation.probabilities import check_proba
 from sklearn_calib._validation.types import Array, Floats
@@ -178,6 +179,7 @@ def predict_scores(
     """
     check_unmasked(X, "X")
     check_in_memory(X, "X")
+    X = without_gradient(X)  # scikit-learn cannot read tensors that require grad
     if isinstance(classes, list):
         return _predict_labels(classifier, X, from_logits)
     if not from_logits:

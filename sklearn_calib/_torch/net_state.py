@@ -2,6 +2,8 @@
 
 import io
 import json
+import math
+import zipfile
 from collections import OrderedDict
 
 import numpy as np
@@ -51,10 +53,24 @@ def to_bytes(content):
 def from_bytes(content):
     """Return content stored by `to_bytes`, with tensors on the CPU."""
     try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-            return _unpack(json.loads(arrays[_STRUCTURE].tobytes()), arrays)
+        _check_is_stored(content)
+        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+            structure = json.loads(archive[_STRUCTURE].tobytes())
+            names = {*archive.files} - {_STRUCTURE}
+            return _unpack(structure, {name: archive[name] for name in names})
     except Exception as error:
         raise ValueError(f"{type(error).__name__}: {first_line(error)}") from error
+
+
+def _check_is_stored(content):
+    """Raise ValueError for an archive that is larger when it is unpacked.
+
+    `to_bytes` does not compress. A compressed archive may fill the memory.
+    """
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        size = sum(entry.file_size for entry in archive.infolist())
+    if size > len(content):
+        raise ValueError(f"its {len(content)} bytes would become {size} bytes")
 
 
 def first_line(error):
@@ -96,8 +112,12 @@ def _unpack(value, arrays):
         dtype = getattr(torch, more[0])
         if not isinstance(dtype, torch.dtype):
             raise ValueError(f"{more[0]!r} is not a dtype")
+        # Each array belongs to one tensor, which has as many bytes.
+        data = torch.from_numpy(arrays.pop(str(content)))
+        if math.prod(more[1]) * dtype.itemsize != data.numel():
+            raise ValueError(f"{data.numel()} bytes are not {dtype} of shape {more[1]}")
         tensor = torch.empty(more[1], dtype=dtype)
-        tensor.view(-1).view(torch.uint8).copy_(torch.from_numpy(arrays[str(content)]))
+        tensor.view(-1).view(torch.uint8).copy_(data)
         return tensor
     if kind == "dict":
         unpacked = OrderedDict(

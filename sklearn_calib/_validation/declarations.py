@@ -20,6 +20,8 @@ from sklearn_calib._validation.types import Function, Metric
 
 # The product of ranks and bins must fit in a 64-bit integer.
 MOST_BINS = 2**31
+# Each draw takes memory and time; beyond this many, the number is a slip.
+MOST_DRAWS = 10_000_000
 
 # Constraints of the parameters that metrics share, for `validate_params`.
 TARGETS = {
@@ -118,7 +120,10 @@ BINS_OF_ERRORS = {
     "strategy": [StrOptions({"isotonic", "quantile", "uniform"})],
 }
 BETWEEN_0_AND_1 = [Interval(Real, 0, 1, closed="neither")]
-DRAWS = {"n_resamples": COUNT, "random_state": ["random_state"]}
+DRAWS = {
+    "n_resamples": [Interval(Integral, 1, MOST_DRAWS, closed="both")],
+    "random_state": ["random_state"],
+}
 INTERVAL = {**DRAWS, "confidence_level": BETWEEN_0_AND_1}
 
 

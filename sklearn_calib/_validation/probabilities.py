@@ -18,6 +18,7 @@ from sklearn_calib._validation.arrays import (
     check_numbers,
     on_cpu,
     row_blocks,
+    shown,
     without_gradient,
 )
 from sklearn_calib._validation.types import Array, Floats, Weights
@@ -172,9 +173,14 @@ def warn_of_labels(name: str, response: str = "predict_proba(X)[:, 1]") -> None:
 
 def as_proba_numbers(proba: Any, name: str) -> Array:
     """Return numbers as an array, predicted labels as floats after a warning."""
-    proba = as_numbers(proba, name)
-    is_labels = warn_of_predicted_labels(proba, name)
-    return proba.astype(np.float64) if is_labels else proba
+    numbers = as_numbers(proba, name)
+    if not numbers.ndim:
+        raise TypeError(
+            f"{name} must be array-like, got {shown(proba)}. Pass the predicted "
+            "probabilities of the samples."
+        )
+    is_labels = warn_of_predicted_labels(numbers, name)
+    return numbers.astype(np.float64) if is_labels else numbers
 
 
 def _within_range(proba: Floats, name: str) -> Floats:

@@ -58,6 +58,7 @@ def _check_targets(
     y_true: Any, y_proba: Any, labels: ArrayLike | None, sample_weight: ArrayLike | None
 ) -> tuple[Floats, Ints, Weights]:
     """Return probabilities, encoded labels and weights; row sums are not checked."""
+    check_order(y_proba, y_true)
     proba = as_proba_array(y_proba, allow_1d=True)
     if not isinstance(y_true, list | tuple):
         y_true = one_column(as_array(y_true, "y_true"))
@@ -66,6 +67,30 @@ def _check_targets(
     codes = encode_labels(y_true, labels=labels, n_classes=n_classes)
     check_columns(y_proba, y_true, labels)
     return proba, codes, check_sample_weight(sample_weight, proba)
+
+
+def check_order(
+    values: Any, y_true: Any, name: str = "y_proba", y_name: str = "y_true"
+) -> None:
+    """Raise ValueError for predictions and labels in place of each other."""
+    y_true = as_array(on_cpu(y_true), y_name)
+    if not _has_fractions(y_true):
+        return
+    values = as_array(on_cpu(values), name)
+    is_column = values.shape[1:] in ((), (1,))
+    # Floats without fractions may be probabilities, and fractions may be labels.
+    is_clear = values.dtype.kind != "f" or y_true.shape[1:] not in ((), (1,))
+    if is_column and is_clear and not _has_fractions(values):
+        raise ValueError(
+            f"{y_name} must contain labels and {name} the predictions, got numbers of "
+            f"shape {y_true.shape} as {y_name} and labels as {name}. The two seem to "
+            "be swapped: pass them in the other order."
+        )
+
+
+def _has_fractions(array: Array) -> bool:
+    """Whether there are floats that are not integers."""
+    return array.dtype.kind == "f" and bool((np.floor(array) < array).any())
 
 
 def check_columns(values: Any, y_true: Any, labels: Any, name: str = "y_proba") -> None:

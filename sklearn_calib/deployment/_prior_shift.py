@@ -26,6 +26,7 @@ from sklearn_calib._state.schema import (
     Object,
     Spec,
 )
+from sklearn_calib._validation.arrays import without_gradient
 from sklearn_calib._validation.dask_arrays import maps_blocks
 from sklearn_calib._validation.declarations import INTERVAL, HasMethods, StrOptions
 from sklearn_calib._validation.labels import encode_labels
@@ -229,6 +230,7 @@ class PriorShiftClassifier(
         self.priors_ = check_priors(priors, classes, "priors", may_be_zero=True)
         self.__dict__.pop("priors_interval_", None)
         fit_params, _ = self._route(weight, fit_params)
+        X = without_gradient(X)  # scikit-learn cannot read tensors that require grad
         self.estimator_ = clone(self.estimator).fit(X, y, **fit_params)
         self._refuse_threshold(self.estimator_)  # that a search has chosen
         find_response(self.estimator_, "predict_proba")

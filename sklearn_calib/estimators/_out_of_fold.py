@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_memory
 
 from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._sklearn.response import find_response, predict_scores
-from sklearn_calib._validation.arrays import is_dict, shorten, shown
+from sklearn_calib._validation.arrays import is_dict, shorten, shown, without_gradient
 
 # Types of cv and memory of the wrappers of a classifier.
 SplitterLike = int | BaseCrossValidator | Iterable[Any] | None
@@ -218,6 +218,7 @@ def take(X, rows):
     """Return rows of an array, a sparse matrix, a DataFrame, a list or a dict."""
     if is_dict(X):
         return {name: take(part, rows) for name, part in X.items()}
+    X = without_gradient(X)  # scikit-learn cannot read tensors that require grad
     if hasattr(X, "iloc"):
         return X.iloc[rows]
     if hasattr(X, "shape") or isinstance(rows, slice):

@@ -23,9 +23,10 @@ from sklearn_calib._sklearn.metric_options import (
 )
 from sklearn_calib._sklearn.response import has_threshold
 from sklearn_calib._sklearn.scorer_objects import Scorer, metric_and_input, metric_of
-from sklearn_calib._validation.arrays import check_unmasked, shown
+from sklearn_calib._validation.arrays import check_unmasked, shown, without_gradient
 from sklearn_calib._validation.declarations import (
     BETWEEN_0_AND_1,
+    MOST_DRAWS,
     PROGRESS,
     TARGETS,
     Interval,
@@ -48,7 +49,7 @@ METRICS = ("accuracy", "neg_log_loss", "neg_ece", "neg_aurc", "refinement_auc")
     {
         "metrics": [list, tuple, dict],
         "confidence_level": BETWEEN_0_AND_1,
-        "n_resamples": [Interval(Integral, 0, None, closed="left")],
+        "n_resamples": [Interval(Integral, 0, MOST_DRAWS, closed="both")],
         "labels": TARGETS["labels"],
         **PROGRESS,
         "random_state": ["random_state"],
@@ -200,6 +201,8 @@ def compare(
             "estimators must be a dict that maps names to classifiers, got "
             f'{type(estimators).__name__}. Pass {{"name": classifier}}.'
         )
+    _check_any(estimators, "estimators")
+    _check_any(metrics, "metrics")
     if not isinstance(metrics, dict):
         if not all(isinstance(name, str) for name in metrics):
             raise TypeError(
@@ -245,6 +248,12 @@ def compare(
     return ComparisonTable(values, index=list(predictions), columns=columns)
 
 
+def _check_any(names: Any, what: str) -> None:
+    """Raise ValueError if there is nothing to compare."""
+    if not names:
+        raise ValueError(f"{what} must not be empty, got {names}. Pass at least one.")
+
+
 def _predict(
     name: str, estimator: Any, X: Any, y: Array, labels: ArrayLike | None
 ) -> tuple[Array, Array]:
@@ -262,7 +271,8 @@ def _predict(
                 "of its own predictions, such as accuracy, use its method predict.",
                 UserWarning,
             )
-        return estimator.predict_proba(X), np.asarray(estimator.classes_)
+        proba = estimator.predict_proba(without_gradient(X))
+        return proba, np.asarray(estimator.classes_)
     if isinstance(estimator, BaseEstimator) or np.ndim(estimator) == 0:
         raise ValueError(
             "estimators must be arrays of probabilities or have predict_proba, got "

@@ -1,5 +1,7 @@
 """Serialization of tensors in plain containers."""
 
+import io
+import json
 import math
 from collections import OrderedDict
 
@@ -69,3 +71,34 @@ def test_a_flipped_byte_is_found_or_changes_nothing():
         else:
             assert torch.equal(again["a"], torch.arange(5.0))
     assert n_found > len(content) / 2
+
+
+def archive(structure, *arrays, save=np.savez):
+    """Return crafted bytes."""
+    file = io.BytesIO()
+    text = np.frombuffer(json.dumps(structure).encode(), np.uint8)
+    save(file, structure=text, **{str(i): each for i, each in enumerate(arrays)})
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            archive(0, np.zeros(10**7, np.uint8), save=np.savez_compressed),
+            r"its \d{5} bytes would become 10000\d{3} bytes",
+        ),
+        (
+            archive(["tensor", 0, "float32", [10**15]], np.zeros(4, np.uint8)),
+            "4 bytes are not torch.float32 of shape",
+        ),
+        (
+            archive(["list", 2 * [["tensor", 0, "uint8", [4]]]], np.zeros(4, np.uint8)),
+            "KeyError: '0'",
+        ),
+    ],
+    ids=["compressed", "shape", "twice"],
+)
+def test_memory_is_not_more_than_the_file(content, message):
+    with pytest.raises(ValueError, match=message):
+        from_bytes(content)

@@ -225,6 +225,7 @@ def test_plot_again_on_axes_of_the_user():
             {"histogram": False},
             r"options must not contain .* got \['histogram'\]. Leave them",
         ),
+        ({"classes": [0, 0]}, r"classes must contain each label .* \[0, 0\]\. Remove"),
         ({"mode": "top_label", "pos_label": 0}, r"got \['mode', 'pos_label'\]"),
     ],
 )

@@ -14,6 +14,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_iris
 from sklearn.linear_model import RidgeClassifier
@@ -166,6 +167,12 @@ def test_methods_are_those_of_scikit_learn(name):
     assert "name" in {option.name for option in options}
 
 
+def test_samples_that_require_grad(classifier):
+    draw = displays.RiskCoverageDisplay.from_estimator
+    tensor = torch.tensor(X, requires_grad=True)
+    assert draw(classifier, tensor, Y).aurc == draw(classifier, X, Y).aurc
+
+
 @pytest.mark.usefixtures("undrawn")
 @of_estimators
 def test_from_estimator(name, classifier, network, draw):
@@ -248,6 +255,14 @@ def test_without_matplotlib(name, draw, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match="pip install matplotlib"):
         draw(name)
+
+
+@pytest.mark.usefixtures("without_drawing")
+@all_displays
+def test_axes_of_another_type(name, draw):
+    ax = ["x"] * N_AXES[name] if name in N_AXES else "x"
+    with pytest.raises(TypeError, match=r"ax must be a .* got str\. .*ax=None for"):
+        draw(name, ax=ax)
 
 
 @pytest.mark.usefixtures("undrawn")

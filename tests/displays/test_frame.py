@@ -45,8 +45,11 @@ def test_bins():
     assert_array_equal(table["counts"], display.counts[filled])
     assert_array_equal(table["bin_low"], display.bin_edges[:-1][filled])
     assert_array_equal(table["bin_high"], display.bin_edges[1:][filled])
-    assert_array_equal(table["prob_pred"], display.line_.get_xdata())
-    assert_array_equal(table["prob_true"], display.line_.get_ydata())
+    points, few = table[["prob_pred", "prob_true"]], table["counts"] <= 2
+    assert 0 < few.sum() < len(few)
+    assert_array_equal(points[~few], display.line_.get_xydata())
+    pale = next(each for each in display.ax_.collections if each.get_alpha() == 0.3)
+    assert_array_equal(points[few], pale.get_offsets())
     ends = [segment[:, 1] for segment in display.band_.get_segments()]
     assert_allclose(table[["low", "high"]], ends)
     gap = table["counts"] * (table["prob_true"] - table["prob_pred"])

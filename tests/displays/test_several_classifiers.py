@@ -130,3 +130,25 @@ def test_risk_coverage_of_confidences():
     assert aurc_loss(correct, ones, **options) == aurc_loss(Y, PROBA)
     shown = RiskCoverageDisplay.from_predictions(correct, ones, **options)
     assert_allclose(shown.risk, RiskCoverageDisplay.from_predictions(Y, PROBA).risk)
+
+
+def test_bins_of_few_samples_are_pale_markers():
+    """Their accuracies of 0 and 1 are no part of the line."""
+    proba = np.r_[np.full(8, 0.15), np.full(2, 0.35), 0.55, np.full(9, 0.75)]
+    y_true = np.r_[np.arange(8) < 2, [1, 1], 0, np.arange(9) < 6].astype(int)
+    first = ReliabilityDisplay.from_predictions(y_true, proba, n_bins=5)
+    pale = next(each for each in first.ax_.collections if each.get_alpha() == 0.3)
+    assert not pale.get_visible()  # there are bars
+    again = ReliabilityDisplay.from_predictions(y_true, proba, n_bins=5, ax=first.ax_)
+    assert pale.get_visible()
+    assert again.line_.get_visible()
+    assert_allclose(again.line_.get_xydata(), [[0.15, 2 / 8], [0.75, 6 / 9]])
+    assert_allclose(pale.get_offsets(), [[0.35, 1], [0.55, 0]])
+
+
+@pytest.mark.parametrize("scale", [0.3, 1])
+def test_lines_are_whole_if_no_bin_is_known_to_have_more_samples(scale):
+    weight = np.full(4, scale)
+    data = [0, 1, 0, 1], [0.1, 0.3, 0.3, 0.7]
+    display = ReliabilityDisplay.from_predictions(*data, sample_weight=weight, n_bins=4)
+    assert len(display.line_.get_xdata()) == 3

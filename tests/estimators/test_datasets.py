@@ -394,3 +394,61 @@ def test_a_validation_set_that_is_wrong(case):
     validation, kind, message = case
     with pytest.raises(kind, match=message):
         clone(NET).partial_fit(X, codes, range(3), validation=validation)
+
+
+class OneOdd(torch.utils.data.Dataset):
+    """Samples of which one is odd."""
+
+    def __init__(self, index, odd):
+        self.index, self.odd = index, odd
+
+    def __len__(self):
+        return 20
+
+    def __getitem__(self, index):
+        return self.odd if index == self.index else (torch.zeros(3), index % 2)
+
+
+class InOrder(IterableDataset):
+    """The samples of a dataset as a stream."""
+
+    def __init__(self, dataset):
+        self.dataset = dataset
+
+    def __iter__(self):
+        return (self.dataset[index] for index in range(len(self.dataset)))
+
+
+@pytest.mark.parametrize(
+    ("odd", "kind", "message"),
+    [
+        (None, TypeError, r"\(Tensor of shape \(3,\), int\), got NoneType\. Return a"),
+        ((None, 0), TypeError, r"got \(NoneType, int\)\."),
+        (("text", 0), TypeError, r"got \(str, int\)\."),
+        ((torch.zeros(4), 0), ValueError, r"got \(Tensor of shape \(4,\), int\)\."),
+        (
+            {"a": np.zeros(3)},
+            (TypeError, ValueError),
+            r"got \{'a': ndarray of shape \(3,\)\}\.",
+        ),
+    ],
+    ids=["none", "no array", "text", "ragged", "dict"],
+)
+@pytest.mark.parametrize("index", [16, 19])
+def test_an_odd_item_is_named(odd, kind, message, index):
+    """The first of a mini-batch is named, too, if the others agree."""
+    net = NeuralClassifier(torch.nn.Linear(3, 2), batch_size=4).initialize(
+        classes=[0, 1]
+    )
+    dataset = OneOdd(index, odd)
+    for X in dataset, InOrder(dataset):
+        with pytest.raises(kind, match=rf"Item {index} of .* item \d+, .*{message}"):
+            net.predict_proba(X)
+
+
+def test_the_only_item_of_a_batch_is_named():
+    net = NeuralClassifier(torch.nn.Linear(3, 2), batch_size=1).initialize(
+        classes=[0, 1]
+    )
+    with pytest.raises(TypeError, match=r"Item 2 of the Dataset must be a pair .*None"):
+        net.predict_proba(OneOdd(2, None))

@@ -123,6 +123,19 @@ def test_an_object_with_logits_is_refused():
         net.fit(X, y)
 
 
+def test_columns_that_need_a_scaler_are_warned_about():
+    table, labels = np.random.default_rng(0).random((12, 3)), np.arange(12) % 2
+    large = table * [1, -50_000, 1]
+    net = NeuralClassifier(max_epochs=1)
+    with pytest.warns(UserWarning, match=r"up to 4.* columns \[1\]\. .*StandardSc"):
+        clone(net).fit(large, labels)
+    clone(net).fit(9_000 * table, labels)
+    make_pipeline(StandardScaler(), clone(net)).fit(large, labels)
+    # Another module may scale its input.
+    own = torch.nn.Sequential(torch.nn.BatchNorm1d(3), torch.nn.Linear(3, 2))
+    NeuralClassifier(own, max_epochs=1).fit(large, labels)
+
+
 # Images ------------------------------------------------------------------------------
 
 QUICK = RefCalClassifier(

@@ -321,6 +321,12 @@ def test_an_unknown_name_is_refused_in_fit(name, is_fitted):
         net.set_params(**{name: 1}).fit(X, y)
 
 
+def test_a_value_that_the_optimizer_refuses():
+    match = r"optimizer must be .* got optimizer__lr=-1: Invalid learning rate: -1\. Ch"
+    with pytest.raises(ValueError, match=match):
+        clone(NET).set_params(optimizer__lr=-1).fit(X, y)
+
+
 def test_a_misspelt_prefix_of_the_constructor_is_refused():
     net = NeuralClassifier(optimzer__lr=0.1)
     with pytest.raises(TypeError, match=r"'optimzer__lr' .* mean 'optimizer__'"):

@@ -1,6 +1,7 @@
 """Laws of all estimators around a classifier: what they take, and what they keep."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from sklearn import config_context
@@ -49,6 +50,25 @@ every_wrapper = pytest.mark.parametrize("wrap", [*WRAPPERS.values()])
 
 
 # What they take -----------------------------------------------------------------------
+
+
+@every_wrapper
+@pytest.mark.parametrize("frozen", [False, True])
+def test_tensors_that_require_grad(wrap, frozen):
+    tensor = torch.tensor(X, requires_grad=True)
+    estimator = FrozenEstimator(GaussianNB().fit(X, Y)) if frozen else GaussianNB()
+    found, expected = wrap(estimator).fit(tensor, Y), wrap(estimator).fit(X, Y)
+    np.testing.assert_array_equal(found.predict(tensor), expected.predict(X))
+    np.testing.assert_array_equal(
+        found.predict_proba(tensor), expected.predict_proba(X)
+    )
+
+
+@every_wrapper
+def test_words_in_a_frame(wrap):
+    frame = pd.DataFrame({"size": X[:, 0], "color": np.array(["red", "blue"])[Y]})
+    with pytest.raises(ValueError, match="could not convert string to float: '"):
+        wrap(GaussianNB()).fit(frame, Y)
 
 
 @every_wrapper

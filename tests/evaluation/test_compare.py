@@ -371,3 +371,23 @@ def test_a_misspelt_option_of_a_metric():
     metrics = {"ECE": partial(expected_calibration_error, n_bin=5)}
     with pytest.raises(TypeError, match=r"expected_cal.* got 'n_bin'.* 'n_bins'\?"):
         compare(MODELS, *DATA, metrics=metrics)
+
+
+def test_samples_that_require_grad():
+    tensor = torch.tensor(FEW[0], requires_grad=True)
+    options = {"metrics": ["neg_ece"], "n_resamples": 0}
+    expected = compare(MODELS, *FEW, **options)
+    pd.testing.assert_frame_equal(compare(MODELS, tensor, FEW[1], **options), expected)
+
+
+@pytest.mark.parametrize("name", ["estimators", "metrics"])
+def test_nothing_to_compare(name):
+    given = {"estimators": MODELS, "metrics": ["neg_ece"], name: {}}
+    with pytest.raises(ValueError, match=rf"{name} must not be empty, got .*\. Pass"):
+        compare(X=FEW[0], y=FEW[1], **given)
+
+
+def test_more_resamples_than_anyone_needs():
+    match = r"'n_resamples' .* range \[0, 10000000\]\. Got 10{12} "
+    with pytest.raises(ValueError, match=match):
+        compare(MODELS, *FEW, n_resamples=10**12)

@@ -318,6 +318,8 @@ def test_bad_input():
         one.merge(CalibrationAccumulator(labels=LABELS, n_bins=9))
     with pytest.raises(ValueError, match="other must have the parameters"):
         one.merge(CalibrationAccumulator(labels=LABELS[::-1]))
+    with pytest.raises(TypeError, match=r"y_proba must be array-like, got None\. Pass"):
+        one.update(["a", "b"], None, groups=[0, 1])
     for method in (one.compute, one.scores, one.error_bound, one.reliability_curve):
         with pytest.raises(NotFittedError, match="does not contain any samples"):
             method()

@@ -350,3 +350,9 @@ def test_labels_and_weights_in_a_partial(metric):
     assert bootstrap_interval(
         partial(metric, **fixed), y_true, y_proba, **draws
     ) == bootstrap_interval(metric, y_true, y_proba, **fixed, **draws)
+
+
+def test_more_resamples_than_anyone_needs():
+    match = r"'n_resamples' .* range \[1, 10000000\]\. Got 10{12} "
+    with pytest.raises(ValueError, match=match):
+        bootstrap_interval(aurc_loss, [0, 1], [0.2, 0.7], n_resamples=10**12)

@@ -248,6 +248,16 @@ def test_errors_without_a_test_raise(metric):
         compare(metric, *draw(np.random.default_rng(0)))
 
 
+@pytest.mark.parametrize("side", ["two-sided", "greater"])
+def test_the_p_value_is_never_zero(side):
+    """The gaps are so clear that the normal probability underflows."""
+    y_true, wrong = np.arange(2000) % 2, np.full(2000, 0.99)
+    wrong[1::2] = 0.01
+    right = np.full(2000, 0.5)
+    test = compare(ks_calibration_error, y_true, wrong, right, alternative=side)
+    assert 0 < test.pvalue < 1e-300
+
+
 def test_one_sample_is_not_significant():
     test = compare(ks_calibration_error, [1], [0.5], [0.4], labels=[0, 1])
     assert test.pvalue == 1

@@ -1,5 +1,7 @@
 """Expected cost: by hand, and its relation to thresholds and net benefit."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
@@ -43,6 +45,25 @@ def test_default_is_the_error_rate():
     predicted = np.array(["a", "b", "c"])[PROBA.argmax(axis=1)]
     expected = zero_one_loss(Y_TRUE, predicted)
     assert expected_cost_loss(Y_TRUE, PROBA) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_default_costs_are_those_of_a_table(dtype):
+    rng = np.random.default_rng(0)
+    y_true, counts = rng.integers(4, size=200), rng.integers(1, 4, size=(200, 4))
+    y_proba = (counts / counts.sum(axis=1, keepdims=True)).astype(dtype)  # with ties
+    y_proba[:20] = np.eye(4)[y_true[:20]]
+    expected = expected_cost_loss(y_true, y_proba, costs=1 - np.eye(4))
+    assert expected_cost_loss(y_true, y_proba) == expected
+
+
+def test_default_costs_of_many_classes_need_no_table():
+    y_proba = np.full((2, 3000), 1 / 3000)
+    tracemalloc.start()
+    expected_cost_loss([0, 1], y_proba, labels=range(3000))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 3000**2
 
 
 def test_another_decision_than_the_classes():

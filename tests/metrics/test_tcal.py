@@ -69,6 +69,27 @@ def test_definition_for_several_classes(n_classes, seed):
     assert result.statistic == pytest.approx(expected, rel=1e-9)
 
 
+def test_definition_for_more_classes_than_samples():
+    codes, proba = draw(0, n_samples=12, n_classes=20, power=2.0)
+    # The products of two covariances of saturated rows are 1e-18 and less.
+    proba[:4] = np.where(np.arange(20) == 0, 1 - 19e-9, 1e-9)
+    estimate, std = estimates(codes, proba, 2)
+    result = tcal_test(codes, proba, n_resamples=9, labels=range(20))
+    assert result.statistic == pytest.approx(estimate / std, rel=1e-9)
+    values = proba[:4]
+    found = module._null_variances(values, [np.array([0])])
+    covariance = np.eye(20) * values[0] - np.outer(values[0], values[0])
+    expected = 2 * (12 / 16) * np.sum(covariance**2) / 4**2
+    np.testing.assert_allclose(found, [expected], rtol=1e-7)
+
+
+def test_the_cost_of_many_classes_is_linear():
+    """Products of the covariances of all classes would take minutes."""
+    proba = np.random.default_rng(0).dirichlet(np.ones(30_000), size=4)
+    labels = range(30_000)
+    assert tcal_test([0, 1, 2, 3], proba, labels=labels, n_resamples=1).pvalue > 0
+
+
 def test_estimates_are_unbiased_for_all_possible_labels(monkeypatch):
     """Over all labels, each estimate has the mean 0 and the variance of the formula."""
     proba = np.array([[0.2, 0.3, 0.5], [0.3, 0.3, 0.4], [0.1, 0.1, 0.8], [0, 0.2, 0.8]])

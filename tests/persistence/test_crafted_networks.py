@@ -11,6 +11,11 @@ from sklearn_calib.persistence import from_dict, load, save, to_dict
 NETWORKS = {
     "layer": (("module__hidden_sizes",), [10**15], "must contain the weights of the"),
     "layers": (("module__hidden_sizes",), [4] * 500, "must contain the weights of the"),
+    "hours of layers": (
+        ("module__hidden_sizes",),
+        [1] * 10**5,
+        r"hidden_sizes must be sizes of 4 tensors, got \[1, .* \(100000 in total\)",
+    ),
     "text": (("module__hidden_sizes",), "4", "The 'hidden_sizes' parameter of MLP"),
     "features": (("module__n_features",), 10**15, "must contain the weights of the"),
     "name": (("module__n_units",), 4, "MLP has no parameter 'n_units'"),

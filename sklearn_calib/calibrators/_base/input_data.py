@@ -19,7 +19,7 @@ from sklearn_calib._validation.probabilities import (
     warn_of_predicted_labels,
     weight_factor,
 )
-from sklearn_calib._validation.samples import check_columns
+from sklearn_calib._validation.samples import check_columns, check_order
 from sklearn_calib._validation.types import Floats, Ints, Weights
 
 # Smaller values are lost by rounding when they are added to a probability of one.
@@ -78,6 +78,7 @@ def _check_arrays(
     """Return validated input, codes and weights, after setting `classes_`."""
     if X is None:
         raise TypeError("X and y must be passed to fit, got None. Or pass batches.")
+    check_order(X, y, "X", "y")
     given, X = X, calibrator._check_input(X, reset=True)
     y = as_labels(y, "y")
     check_consistent_length(X, y)
@@ -191,6 +192,7 @@ class Chunks:
                 "tuples."
             )
         X, y, *weight = map(on_cpu, chunk)
+        check_order(X, y, "X", "y")
         y = as_labels(y, "y")
         check_consistent_length(X, y, *(each for each in weight if each is not None))
         if len(y) == 0:

@@ -26,7 +26,7 @@ from sklearn_calib._state.json_values import refuse
 from sklearn_calib._state.schema import FINITE, NON_NEGATIVE, Fields, Numbers, Spec
 from sklearn_calib._validation.arrays import check_numbers, on_cpu, shorten, shown
 from sklearn_calib._validation.labels import as_labels, encode_labels
-from sklearn_calib._validation.samples import check_columns
+from sklearn_calib._validation.samples import check_columns, check_order
 from sklearn_calib._validation.types import Array, Floats
 from sklearn_calib.calibrators._base.calibrator import Calibrator
 from sklearn_calib.calibrators._base.device_predictions import overflow_error
@@ -228,6 +228,7 @@ class _OnlineCalibrator(Calibrator):
 
     def _check_batch(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Block:
         """Return validated input, codes and weights."""
+        check_order(X, y, "X", "y")
         given, X = X, self._check_input(X, reset=reset)
         labels = self.classes_.tolist()
         if self.classes_.ndim != 1 or not len(labels) == len({*labels}) == X.shape[1]:

@@ -38,9 +38,23 @@ STYLES = [
 ]
 
 
-def new_axes(figsize: tuple[float, float]) -> Axes:
-    """Return the axes of a new figure."""
-    return new_figure(figsize, "constrained").subplots()
+def axes_or_new(ax: Any, figsize: tuple[float, float]) -> Axes:
+    """Return the given axes, or the axes of a new figure if it is None."""
+    if ax is None:
+        return new_figure(figsize, "constrained").subplots()
+    check_axes(ax)
+    return ax
+
+
+def check_axes(ax: Any) -> None:
+    """Raise TypeError for other than the axes of matplotlib."""
+    from matplotlib.axes import Axes
+
+    if not isinstance(ax, Axes):
+        raise TypeError(
+            f"ax must be a matplotlib Axes, got {type(ax).__name__}. Pass one axes, "
+            "such as plt.gca(), or ax=None for a new figure."
+        )
 
 
 def new_figure(figsize: tuple[float, float], layout: str) -> Figure:

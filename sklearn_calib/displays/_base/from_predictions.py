@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._validation.arrays import check_unmasked, on_cpu, shown
+from sklearn_calib._validation.arrays import (
+    check_unmasked,
+    on_cpu,
+    shown,
+    without_gradient,
+)
 from sklearn_calib._validation.declarations import TARGETS, StrOptions
 from sklearn_calib._validation.labels import classes_of
 from sklearn_calib._validation.samples import read_samples
@@ -168,7 +173,7 @@ class FromEstimator(Framed):
         check_unmasked(X, "X")
         return cls.from_predictions(
             y,
-            estimator.predict_proba(X),
+            estimator.predict_proba(without_gradient(X)),
             labels=estimator.classes_,
             name=type(estimator).__name__ if name is None else name,
             **cls._options_of(estimator, X, options),

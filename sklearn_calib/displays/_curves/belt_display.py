@@ -28,10 +28,10 @@ from sklearn_calib._validation.types import Array, Floats
 from sklearn_calib.displays._base.axes import (
     ABOVE,
     artists,
+    axes_or_new,
     curve_style,
     mark_class,
     named_classes,
-    new_axes,
 )
 from sklearn_calib.displays._base.from_predictions import (
     EVALUATED,
@@ -312,7 +312,7 @@ class CalibrationBeltDisplay(FromEstimator):
         display : CalibrationBeltDisplay
             The object itself, with the artists as attributes.
         """
-        self.ax_ = new_axes((5, 5)) if ax is None else ax
+        self.ax_ = axes_or_new(ax, (5, 5))
         self.figure_ = self.ax_.figure
         style = curve_style(self.ax_, LINE, color)
         name = self.name if name is None else name

@@ -20,10 +20,10 @@ from sklearn_calib._validation.types import Array, Floats, Seed
 from sklearn_calib.displays._base.axes import (
     ABOVE,
     artists,
+    axes_or_new,
     curve_style,
     mark_class,
     named_classes,
-    new_axes,
 )
 from sklearn_calib.displays._base.bands import (
     draw_bootstrap,
@@ -292,7 +292,7 @@ class DecisionCurveDisplay(FromEstimator):
         The y-axis ends a little below 0, where the curve of treating all samples leaves
         the axes.
         """
-        self.ax_ = new_axes((5.6, 4.4)) if ax is None else ax
+        self.ax_ = axes_or_new(ax, (5.6, 4.4))
         self.figure_ = self.ax_.figure
         style = curve_style(self.ax_, LINE, color)
         color = style["color"]

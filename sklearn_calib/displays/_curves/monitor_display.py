@@ -16,9 +16,9 @@ from sklearn_calib.displays._base.axes import (
     GAP,
     add_axes_below,
     artists,
+    axes_or_new,
     curve_style,
     find_axes_below,
-    new_axes,
 )
 from sklearn_calib.displays._base.from_predictions import Framed
 
@@ -225,7 +225,7 @@ class MonitorDisplay(Framed):
         display : MonitorDisplay
             The object itself, with the artists as attributes.
         """
-        self.ax_ = new_axes((6.4, 4.8)) if ax is None else ax
+        self.ax_ = axes_or_new(ax, (6.4, 4.8))
         self.figure_ = self.ax_.figure
         style = curve_style(self.ax_, LINE, color)
         if len(self.batch) == 1:

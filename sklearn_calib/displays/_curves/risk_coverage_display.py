@@ -20,7 +20,7 @@ from sklearn_calib._numerics.risk_coverage import (
 )
 from sklearn_calib._validation.declarations import Interval, validate_params
 from sklearn_calib._validation.types import Confidence, Floats
-from sklearn_calib.displays._base.axes import ABOVE, artists, curve_style, new_axes
+from sklearn_calib.displays._base.axes import ABOVE, artists, axes_or_new, curve_style
 from sklearn_calib.displays._base.from_predictions import FromEstimator
 from sklearn_calib.estimators import SelectiveClassifier
 
@@ -292,7 +292,7 @@ class RiskCoverageDisplay(FromEstimator):
         legend is above the axes; figures with ``layout="constrained"`` make space for
         it.
         """
-        self.ax_ = new_axes((5.6, 4.4)) if ax is None else ax
+        self.ax_ = axes_or_new(ax, (5.6, 4.4))
         self.figure_ = self.ax_.figure
         style = curve_style(self.ax_, LINE, color)
         color = style["color"]

@@ -217,4 +217,10 @@ def _codes_shown(classes: ArrayLike | None, labels: Array) -> Ints:
             "classes must contain at least one label, got none. Use classes=None for "
             "all classes, or for the 12 with the largest errors."
         )
-    return np.array([known.index(each) for each in classes.tolist()])
+    codes = [known.index(each) for each in classes.tolist()]
+    if len({*codes}) < len(codes):
+        raise ValueError(
+            "classes must contain each label at most once, got "
+            f"{shown(classes.tolist())}. Remove the repeated labels."
+        )
+    return np.array(codes)

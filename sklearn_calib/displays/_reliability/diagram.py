@@ -16,10 +16,10 @@ from sklearn_calib.displays._base.axes import (
     STYLES,
     add_axes_below,
     artists,
+    axes_or_new,
     find_axes_below,
     mark_class,
     named_classes,
-    new_axes,
 )
 from sklearn_calib.displays._base.from_predictions import FromEstimator, band_columns
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 BAR, LINE = "reliability bar", "reliability line"
+FEW = "reliability of few samples"
 ERROR_BAR = "reliability error bar"
 HISTOGRAM = "confidence histogram"
 # The error bars of more classifiers would hide each other.
@@ -122,7 +123,7 @@ class ReliabilityDiagram(FromEstimator):
         it.
         """
         check_histogram(histogram)
-        self.ax_ = new_axes((4.8, 5.6)) if ax is None else ax
+        self.ax_ = axes_or_new(ax, (4.8, 5.6))
         self.figure_ = self.ax_.figure
         n_earlier = len(artists(self.ax_, LINE))
         if not n_earlier:
@@ -218,7 +219,7 @@ class ReliabilityDiagram(FromEstimator):
         """Show the bars of one display, or the lines of several, and their legend."""
         lines, bars = artists(self.ax_, LINE), artists(self.ax_, BAR)
         several = len(lines) > 1
-        for line in lines:
+        for line in lines + artists(self.ax_, FEW):
             line.set_visible(several or not bars)
         for bar in artists(self.ax_, ERROR_BAR):
             bar.set_visible(len(lines) <= MOST_ERROR_BARS)

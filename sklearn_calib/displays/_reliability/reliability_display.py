@@ -20,14 +20,15 @@ from sklearn_calib._validation.declarations import (
     StrOptions,
     validate_params,
 )
-from sklearn_calib._validation.types import Array, Floats, History, Options, Seed
-from sklearn_calib.displays._base.axes import new_axes, sequential_colors
+from sklearn_calib._validation.types import Array, Bools, Floats, History, Options, Seed
+from sklearn_calib.displays._base.axes import axes_or_new, sequential_colors
 from sklearn_calib.displays._base.bands import bin_band
 from sklearn_calib.displays._base.from_predictions import EVALUATED, evaluate
 from sklearn_calib.displays._base.recorded_history import choose_epochs, recorded_rows
 from sklearn_calib.displays._reliability.diagram import (
     BAR,
     ERROR_BAR,
+    FEW,
     ReliabilityDiagram,
     draw_rods,
 )
@@ -40,6 +41,8 @@ INTERVALS = {"clopper-pearson", "consistency"}
 # More bars would be too narrow to see, and take seconds to draw.
 MOST_BINS = 1000
 GAP_COLOR = "#D55E00"
+# With one or two samples, the accuracy is often 0 or 1.
+MOST_FEW = 2
 
 # Values read from each epoch, and how to record them.
 RECORDED = ("bin_edges", "bin_weight", "bin_accuracy", "bin_confidence")
@@ -47,6 +50,16 @@ WAY_OUT = (
     "Train with callbacks=[sklearn_calib.callbacks.RecordBins()], or with a loss that "
     "learns from the validation set, such as 'adafocal'."
 )
+
+
+def _are_few(counts: Floats) -> Bools:
+    """Return which bins have so few samples that a line through them would jump.
+
+    Sums of other weights than numbers of samples do not tell.
+    """
+    few = counts <= MOST_FEW
+    is_known = (counts == np.round(counts)).all() and not few.all()
+    return few if is_known else np.zeros(len(counts), dtype=bool)
 
 
 def _draw_whiskers(ax: Any, places: Floats, ends: Floats, color: Any) -> Any:
@@ -137,7 +150,8 @@ class ReliabilityDisplay(ReliabilityDiagram):
         classifiers share the axes.
 
     line_ : matplotlib Line2D
-        Accuracy against mean confidence; hidden if there is only one classifier.
+        Accuracy against mean confidence; hidden if there is only one classifier. Bins
+        of one or two samples are pale markers beside the line.
 
     band_ : matplotlib LineCollection or None
         Interval of each bin, a vertical line at its mean confidence.
@@ -392,7 +406,7 @@ class ReliabilityDisplay(ReliabilityDiagram):
         ['Epoch 1 (ECE 0.050)', 'Epoch 2 (ECE 0.100)']
         """
         rows = choose_epochs(recorded_rows(history, RECORDED, WAY_OUT), epochs)
-        ax = new_axes((4.8, 4.4)) if ax is None else ax
+        ax = axes_or_new(ax, (4.8, 4.4))
         colors = sequential_colors(len(rows))
         return [
             cls._from_row(row).plot(ax, color=color, histogram=False)
@@ -433,7 +447,11 @@ class ReliabilityDisplay(ReliabilityDiagram):
         )
         for patch in [*self.bars_, *self.gaps_]:
             patch.set_gid(BAR)
-        (line,) = ax.plot(prob_pred, prob_true, color=color, **style)
+        few = _are_few(self.counts[filled])
+        (line,) = ax.plot(prob_pred[~few], prob_true[~few], color=color, **style)
+        if few.any():
+            pale = {"alpha": 0.3, "marker": style["marker"], "clip_on": False}
+            ax.scatter(prob_pred[few], prob_true[few], color=color, gid=FEW, **pale)
         if self.band is not None:
             draw = draw_rods if self.interval == "consistency" else _draw_whiskers
             self.band_ = draw(ax, prob_pred, self.band[:, filled], color)

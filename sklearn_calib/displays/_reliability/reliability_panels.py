@@ -8,7 +8,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from sklearn_calib._validation.types import Array
-from sklearn_calib.displays._base.axes import artists, named_classes, new_figure
+from sklearn_calib.displays._base.axes import (
+    artists,
+    check_axes,
+    named_classes,
+    new_figure,
+)
 from sklearn_calib.displays._base.from_predictions import FromEstimator
 from sklearn_calib.displays._reliability.corp_display import CorpReliabilityDisplay
 from sklearn_calib.displays._reliability.diagram import LINE, check_histogram
@@ -166,6 +171,8 @@ class ReliabilityPanels(FromEstimator):
         if ax is None:
             return _new_panels(headings)
         axes = np.ravel(np.asarray(ax, dtype=object)).tolist()
+        for panel in axes:
+            check_axes(panel)
         if len(axes) != len(headings):
             raise ValueError(
                 f"ax must contain one axes for each of {len(headings)} {cls._parts}, "

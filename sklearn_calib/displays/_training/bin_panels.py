@@ -10,7 +10,12 @@ from numpy.typing import ArrayLike
 
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.types import Array
-from sklearn_calib.displays._base.axes import artists, grid_within, new_axes
+from sklearn_calib.displays._base.axes import (
+    artists,
+    axes_or_new,
+    check_axes,
+    grid_within,
+)
 
 # Group id of the line that represents a run in the first panel.
 RUN = "run over epochs"
@@ -51,13 +56,13 @@ def bin_panels(
     shape = len(kinds), len(bins)
     ends = {0: ", lowest", n_bins - 1: ", highest"}
     titles = [f"Bin {index}{ends.get(index, '')}" for index in bins]
-    if ax is not None and not hasattr(ax, "plot"):
+    if np.ndim(ax):
         axes = np.asarray(ax, dtype=object)
         _check_panels(axes, shape, titles)
     else:
         n_columns = min(len(bins), N_COLUMNS)
         n_rows = len(kinds) * -(-len(bins) // n_columns)
-        ax = new_axes((2.4 * n_columns + 2, 1.9 * n_rows + 0.6)) if ax is None else ax
+        ax = axes_or_new(ax, (2.4 * n_columns + 2, 1.9 * n_rows + 0.6))
         ax.set_axis_off()
         # A layout engine makes space for the labels.
         space = {} if ax.figure.get_layout_engine() else {"wspace": 0.4, "hspace": 0.4}
@@ -75,6 +80,8 @@ def _check_panels(axes: Array, shape: tuple[int, int], titles: list[str]) -> Non
             f"{shape[1]} bins, got shape {axes.shape}. Pass axes_ of a display of the "
             "same bins."
         )
+    for panel in axes.flat:
+        check_axes(panel)
     earlier = [panel.get_title() for panel in axes[0]]
     if count_runs(axes) and earlier != titles:
         raise ValueError(

@@ -1,6 +1,6 @@
 """Mini-batches of arrays, datasets and streams, taken a whole batch at a time."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -17,8 +17,12 @@ from torch.utils.data import (
     default_collate,
 )
 
+from sklearn_calib._validation.arrays import shorten, shown
 from sklearn_calib._validation.declarations import COUNT, validate_params
 from sklearn_calib._validation.types import Array
+
+# Errors of torch for samples that do not make a mini-batch.
+MISFITS = (TypeError, RuntimeError, KeyError, ValueError)
 
 # A function that returns the rows with given indices as tensors.
 Take: TypeAlias = Callable[[Tensor], Any]
@@ -43,9 +47,63 @@ def as_batch(batch: Any) -> Batch:
     return Batch(batch)
 
 
-def collate(samples: list[Any]) -> Batch:
-    """Return the samples of a dataset as a mini-batch of tensors."""
-    return as_batch(default_collate([_writable(sample) for sample in samples]))
+def collate(samples: list[Any], rows: Sequence[int] = (0,)) -> Batch:
+    """Return the samples of a dataset as a mini-batch of tensors.
+
+    `rows` are their indices in the dataset, for messages.
+    """
+    samples = [_writable(sample) for sample in samples]
+    try:
+        batch = default_collate(samples)
+    except MISFITS as error:
+        _refuse_misfit(samples, rows, error)
+        raise
+    batch = as_batch(batch)
+    # torch does not look at the others if the first one is text.
+    texts = [n for n in (0, 1) if isinstance(samples[0][n], str)]
+    if any(not isinstance(each[n], str) for n in texts for each in samples):
+        _refuse_misfit(samples, rows, TypeError("text and numbers"))
+    return batch
+
+
+def _refuse_misfit(samples: list[Any], rows: Sequence[int], error: Exception) -> None:
+    """Raise an error that names the first sample that does not fit the others."""
+    misfits = [n for n, each in enumerate(samples) if not _fit(samples[0], each)]
+    if not misfits:
+        return
+    # If most samples do not fit the first one, it is the odd one.
+    is_first = len(misfits) > len(samples) // 2
+    odd, other = (0, misfits[-1]) if is_first else (misfits[0], 0)
+    wanted = "be a pair (X, y) of arrays, tensors or numbers"
+    if odd != other:
+        wanted = f"have the form of item {rows[other]}, {_form(samples[other])}"
+    kind = TypeError if isinstance(error, TypeError) else ValueError
+    raise kind(
+        f"Item {rows[odd]} of the Dataset must {wanted}, got {_form(samples[odd])}. "
+        "Return a pair (X, y) with arrays or tensors of one shape."
+    ) from error
+
+
+def _fit(one: Any, other: Any) -> bool:
+    """Return whether torch can make a mini-batch of two samples."""
+    try:
+        default_collate([one, other])
+        default_collate([other, one])
+    except MISFITS:
+        return False
+    return True
+
+
+def _form(part: Any) -> str:
+    """Return the type and the shape of a sample, for messages."""
+    if isinstance(part, Mapping):
+        items = (f"{shown(name)}: {_form(each)}" for name, each in part.items())
+        return shorten(f"{{{', '.join(items)}}}")
+    if isinstance(part, tuple | list):
+        return shorten(f"({', '.join(map(_form, part))})")
+    if isinstance(part, np.ndarray | Tensor):
+        return f"{type(part).__name__} of shape {tuple(part.shape)}"
+    return type(part).__name__
 
 
 def _writable(part: Any) -> Any:
@@ -109,12 +167,14 @@ class StreamedBatches:
     def __iter__(self) -> Iterator[Batch]:
         samples = iter(self.dataset)
         current = list(islice(samples, self.batch_size))
+        first = 0
         while current:
             following = list(islice(samples, self.batch_size))
             if len(following) == 1 < self.batch_size:
                 current += following
                 following = []
-            yield collate(current)
+            yield collate(current, range(first, first + len(current)))
+            first += len(current)
             current = following
 
 
@@ -219,7 +279,7 @@ def _sample_taker(dataset: Any) -> Take:
     def take(rows: Tensor) -> Batch:
         # Subset fetches several samples at once from datasets that can.
         samples = Subset(dataset, rows.tolist()).__getitems__([*range(len(rows))])
-        return collate(samples)
+        return collate(samples, rows.tolist())
 
     return take
 

@@ -28,7 +28,7 @@ from sklearn_calib._torch.processes import (
     predict_batch,
     share_buffers,
 )
-from sklearn_calib._validation.arrays import row_blocks
+from sklearn_calib._validation.arrays import row_blocks, shown
 from sklearn_calib._validation.dask_arrays import maps_blocks
 from sklearn_calib._validation.types import Array, Floats
 from sklearn_calib.callbacks import (
@@ -735,7 +735,15 @@ class NeuralClassifier(
 
     def initialize_optimizer(self) -> Self:
         """Build the optimizer, and set the options of single parameter groups."""
-        super().initialize_optimizer()
+        try:
+            super().initialize_optimizer()
+        except ValueError as error:
+            given = self.get_params_for("optimizer").items()
+            names = ", ".join(f"optimizer__{name}={shown(v)}" for name, v in given)
+            raise ValueError(
+                "Parameters of the optimizer must be valid for its class, got "
+                f"{names}: {error}. Change the parameter, or remove it for its default."
+            ) from error
         set_group_options(self)
         return self
 

@@ -580,6 +580,9 @@ def _check_sizes(net: Any, tensors: dict[str, torch.Tensor]) -> None:
     """Compare sizes before memory for a default network is allocated."""
     if net.module not in (None, *_MODULES.values()):
         return  # it may need values to be built
+    layers = net.get_params_for("module").get("hidden_sizes", ())
+    if np.size(layers) > len(tensors):  # it would take long to build them
+        refuse("module__hidden_sizes", f"sizes of {len(tensors)} tensors", [*layers])
     with torch.device("meta"):
         net.initialize_module()
         module = vars(net).pop("module_").eval()

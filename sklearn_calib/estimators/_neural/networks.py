@@ -7,6 +7,7 @@ from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
 from torch import Tensor, nn
 
 from sklearn_calib._validation.arrays import shown
@@ -19,6 +20,9 @@ from sklearn_calib._validation.declarations import (
 
 # Images with a side of 2**30 have one pixel after this number of stages.
 MOST_STAGES = 30
+
+# Columns with such values need a scaler.
+LARGE = 10_000
 
 
 class MLP(nn.Sequential):
@@ -167,6 +171,23 @@ def data_sizes(
         sizes["n_features" if len(shape) == 1 else "n_channels"] = shape[0]
     wanted = inspect.signature(module).parameters
     return {name: size for name, size in sizes.items() if name in wanted}
+
+
+def warn_of_scale(module: Any, X: Any) -> None:
+    """Warn of columns that are too large for a network that does not scale its input.
+
+    Only the default network is known not to.
+    """
+    if module not in (None, MLP) or not isinstance(X, np.ndarray) or X.ndim != 2:
+        return
+    largest = np.maximum(X.max(axis=0), -X.min(axis=0))
+    columns = np.flatnonzero(largest >= LARGE).tolist()
+    if columns:
+        warnings.warn(
+            f"X should be scaled for a network, got values up to {largest.max():.3g} "
+            f"in the columns {shown(columns)}. Put a StandardScaler before it.",
+            UserWarning,
+        )
 
 
 def warn_of_channels_last(shape: tuple[int, ...]) -> None:

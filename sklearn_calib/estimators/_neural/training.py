@@ -34,6 +34,7 @@ from sklearn_calib.estimators._neural.net_data import (
     read_first_batch,
     sample_shape,
 )
+from sklearn_calib.estimators._neural.networks import warn_of_scale
 from sklearn_calib.estimators._neural.param_checks import (
     check_can_refit,
     check_posterior,
@@ -158,6 +159,8 @@ class FitRun:
             X, codes, self.sample_weight = drop_zeros(X, codes, weight)
         if self.hold_out:
             check_two_classes(self.classes[np.unique(codes)])
+        if is_first:
+            warn_of_scale(net.module, X)
         return X, codes
 
     def _prepare_dataset(self, X, y, sample_weight, classes, is_first):

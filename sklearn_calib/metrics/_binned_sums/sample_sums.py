@@ -45,6 +45,7 @@ from sklearn_calib._validation.samples import (
     as_columns,
     block_correct,
     check_lengths,
+    check_order,
     read_samples,
 )
 from sklearn_calib._validation.types import Array, Floats, Ints, Options, Weights
@@ -103,6 +104,7 @@ def split_by_group(
     if is_empty(groups) and is_empty(y_true) and is_empty(y_proba):
         return {}
     # The samples are split here; `chunk_sums` reads those of each group.
+    check_order(y_proba, y_true)
     y_true = as_labels(y_true, "y_true")
     y_proba = as_proba_numbers(y_proba, "y_proba")
     check_lengths(len(y_true), len(y_proba))

@@ -99,24 +99,29 @@ def expected_cost_loss(
     """
     samples = read_samples(y_true, y_proba, labels, sample_weight, "canonical")
     proba, codes, weight = samples.proba()
-    table = _check_costs(costs, proba.shape[1])
-    cost = table[codes, _decide(proba, table)]
+    if costs is None:
+        # A table of costs would have a row and a column for each class.
+        errors = np.maximum(proba.sum(axis=1, keepdims=True, dtype=float) - proba, 0)
+        cost = codes != _lowest(errors, errors)
+    else:
+        table = _check_costs(costs, proba.shape[1])
+        cost = table[codes, _lowest(proba @ table, proba @ np.abs(table))]
     return float(np.average(cost, weights=weight))
 
 
-def _decide(proba: Floats, costs: Floats) -> Ints:
-    """Return the decision with the lowest expected cost of each row."""
-    expected = proba @ costs
+def _lowest(expected: Floats, magnitude: Floats) -> Ints:
+    """Return the decision with the lowest expected cost of each row.
+
+    `magnitude` is the expected cost of the absolute costs.
+    """
     # Rounding errors must not determine which of equal costs is the lowest.
-    slack = ROUNDING * (proba @ np.abs(costs)).min(axis=1)
+    slack = ROUNDING * magnitude.min(axis=1)
     lowest = expected.min(axis=1) + slack
     return (expected <= lowest[:, None]).argmax(axis=1)
 
 
 def _check_costs(costs: Any, n_classes: int) -> Floats:
     """Return the costs as an array (n_classes, n_decisions)."""
-    if costs is None:
-        return 1 - np.eye(n_classes)
     table = as_numbers(costs, "costs").astype(np.float64)
     if table.ndim != 2 or len(table) != n_classes or not table.size:
         raise ValueError(

@@ -210,12 +210,39 @@ def _pair_sums(residual: Floats, starts: list[Ints], power: int) -> Iterator[Flo
 def _null_variances(values: Floats, starts: list[Ints]) -> Floats:
     """Return the variance of the estimate of each scale, for calibrated predictions."""
     total = np.zeros(len(starts))
+    if values.shape[1] > len(values):
+        # There are fewer pairs of samples than pairs of classes.
+        pairs = _covariance_products(values)
+        for scale, start in enumerate(starts):
+            size = np.diff(start, append=len(values))
+            own = np.repeat(np.arange(len(size)), size)
+            sums = np.where(own[:, None] == own, pairs, 0).sum(axis=1)
+            total[scale] = sums @ (1 / size[own] ** 2) / len(values)
+        return 2 / len(values) * total
     for k in range(values.shape[1]):
         covariance = -values * values[:, [k]]
         covariance[:, k] += values[:, k]
         total += [float(each[0]) for each in _pair_sums(covariance[None], starts, 2)]
     # Differences of sums are negative by rounding errors.
     return 2 / len(values) * np.maximum(total, 0)
+
+
+def _covariance_products(values: Floats) -> Floats:
+    """Return the inner product of the covariances of each pair of different samples."""
+    variances = values * (1 - values)
+    pairs = variances @ variances.T
+    for i, row in enumerate(values):
+        # The largest product is apart: for saturated probabilities, the others would
+        # vanish beside it.
+        products = row * values
+        top = products.argmax(axis=1)[:, None]
+        largest = np.take_along_axis(products, top, axis=1)[:, 0]
+        np.put_along_axis(products, top, 0, axis=1)
+        rest = products.sum(axis=1)
+        squares = np.einsum("nc,nc->n", products, products)
+        pairs[i] += 2 * largest * rest + (rest**2 - squares)
+    np.fill_diagonal(pairs, 0)
+    return pairs
 
 
 def _largest(estimates: Floats, spread: Floats) -> Floats:

@@ -271,7 +271,9 @@ def difference_test(
             measure_draws(each.measure, each.split, splits, **progress).mean()
             for each in (excess, ErrorExcess(*errors[::-1], excess.weight))
         ]
-        greater, less = map(float, null.sf(bounds))
+        # Far from 0, the probability underflows, but it is not 0.
+        tails = np.maximum(null.sf(bounds), np.finfo(float).tiny)
+        greater, less = map(float, tails)
         both = min(1.0, 2 * min(greater, less))
         pvalue = {"greater": greater, "less": less}.get(alternative, both)
         low, high = bounds[0] + null.ppf(tail), -bounds[1] - null.ppf(tail)
