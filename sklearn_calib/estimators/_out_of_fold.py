@@ -10,7 +10,12 @@ from typing import Any
 import numpy as np
 from joblib import Memory
 from sklearn.base import clone
-from sklearn.model_selection import BaseCrossValidator, check_cv
+from sklearn.model_selection import (
+    BaseCrossValidator,
+    RepeatedStratifiedKFold,
+    StratifiedKFold,
+    check_cv,
+)
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_memory
@@ -34,7 +39,11 @@ def make_splits(cv, X, y, classes, **params):
     rows = np.arange(len(y))
     try:
         data = rows if is_dict(X) else X
-        folds = check_cv(cv, y, classifier=True).split(data, y, **params)
+        splitter = check_cv(cv, y, classifier=True)
+        _check_class_sizes(splitter, y)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The least populated class in y")
+            folds = list(splitter.split(data, y, **params))
         splits = [(rows[train], rows[test]) for train, test in folds]
     except (IndexError, TypeError) as error:
         raise ValueError(
@@ -57,6 +66,33 @@ def _check_no_groups(cv):
             f"cv must be given the groups of the samples, got {type(cv).__name__} "
             "without groups. Call sklearn.set_config(enable_metadata_routing=True) and "
             "pass groups to fit, or pass the folds, cv=list(cv.split(X, y, groups))."
+        )
+
+
+def _check_class_sizes(splitter, y):
+    """Raise ValueError, or warn, if stratified folds outnumber samples of a class."""
+    if isinstance(splitter, RepeatedStratifiedKFold):
+        n_folds = splitter.get_n_splits() // splitter.n_repeats
+    elif isinstance(splitter, StratifiedKFold):
+        n_folds = splitter.n_splits
+    else:
+        return
+    labels, counts = np.unique(y, return_counts=True)
+    label, count = shown(labels.tolist()[counts.argmin()]), counts.min()
+    way_out = "Add samples of this class"
+    if count > 1:
+        way_out = f"Use cv={count} or fewer folds, or add samples of this class"
+    if counts.max() < n_folds:
+        raise ValueError(
+            "cv must not be larger than the number of samples of each class, got "
+            f"{n_folds} folds, and class {label} has {count}. {way_out}."
+        )
+    if count < n_folds:
+        warnings.warn(
+            f"The least populated class in y, {label}, has fewer samples ({count}) "
+            f"than there are folds ({n_folds}), and is absent from some test parts. "
+            f"{way_out}.",
+            UserWarning,
         )
 
 
