@@ -218,6 +218,22 @@ def check_held_out_as(names, is_ensemble):
         )
 
 
+@contextmanager
+def naming_held_out_as(names, estimator):
+    """Raise a ValueError that names `held_out_as` if early stopping lacks data."""
+    try:
+        yield
+    except ValueError as error:
+        # The words of LightGBM and XGBoost.
+        if names is not None or "early stopping" not in str(error):
+            raise
+        raise ValueError(
+            "held_out_as must be given for a classifier with early stopping, got None "
+            f"for {type(estimator).__name__}: {shorten(str(error)).rstrip('.')}. Pass "
+            'held_out_as="eval_set" and ensemble=True, or turn early stopping off.'
+        ) from error
+
+
 def _name_held_out(names, X, y, train, test):
     """Return the held-out part as arguments of `fit`.
 

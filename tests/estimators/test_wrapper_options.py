@@ -217,6 +217,18 @@ def test_held_out_part_of_multilabel_data():
     np.testing.assert_array_equal(np.concatenate(recorded), labels)
 
 
+def test_early_stopping_without_the_held_out_part():
+    lightgbm = pytest.importorskip("lightgbm")
+    xgboost = pytest.importorskip("xgboost")
+    for booster in (
+        lightgbm.LGBMClassifier(early_stopping_round=5, n_estimators=1, verbose=-1),
+        xgboost.XGBClassifier(early_stopping_rounds=5, n_estimators=1),
+    ):
+        message = rf'^held_out_as .* for {type(booster).__name__}: .*_as="eval_set"'
+        with pytest.raises(ValueError, match=message):
+            CalibratedClassifier(booster, TemperatureScaling()).fit(X[:60], Y[:60])
+
+
 @pytest.mark.parametrize(
     ("params", "error", "message"),
     [
