@@ -51,7 +51,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         If the model, or a part of it, is of a class that cannot be saved.
 
     ValueError
-        If the model is not fitted, or contains values that cannot be saved.
+        If the model is not fitted, or contains values that cannot be saved, or if
+        `path` of a model with a network ends in ".json".
 
     Notes
     -----
@@ -78,6 +79,12 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     tensors: dict[str, Array] = {}
     document = write_document(model, tensors)
     text = json.dumps(document, allow_nan=False)
+    if tensors and Path(path).suffix.lower() == ".json":
+        raise ValueError(
+            "path must not end in .json for a model with a network, which is saved in "
+            f"the safetensors format, got {str(path)!r}. Use "
+            f"{str(Path(path).with_suffix('.safetensors'))!r}."
+        )
     save_tensors = _import_safetensors().numpy.save_file if tensors else None
     with whole_file(path) as part:
         if save_tensors is None:

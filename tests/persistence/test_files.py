@@ -33,6 +33,12 @@ def test_the_functions_are_at_the_top():
     assert (sklearn_calib.save, sklearn_calib.load) == (save, load)
 
 
+def test_a_network_is_not_saved_as_json(net, tmp_path):
+    with pytest.raises(ValueError, match=r"not end in \.json .*net\.safetensors'\.$"):
+        save(net, tmp_path / "net.json")
+    assert not [*tmp_path.iterdir()]
+
+
 def test_two_files_of_a_model_are_equal(fitted, net, tmp_path):
     for model in (fitted[0], net):
         save(model, tmp_path / "one")
