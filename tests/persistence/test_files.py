@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.numpy import save_file
+from sklearn.pipeline import make_pipeline
 
 import sklearn_calib
 from sklearn_calib import TemperatureScaling
@@ -37,6 +38,12 @@ def test_a_network_is_not_saved_as_json(net, tmp_path):
     with pytest.raises(ValueError, match=r"not end in \.json .*net\.safetensors'\.$"):
         save(net, tmp_path / "net.json")
     assert not [*tmp_path.iterdir()]
+
+
+def test_the_way_out_comes_before_the_list_of_classes(tmp_path):
+    message = r"got Pipeline.*Use skops or joblib .*'TemperatureScaling'"
+    with pytest.raises(TypeError, match=f"(?s){message}"):
+        save(make_pipeline(TemperatureScaling()), tmp_path / "model")
 
 
 def test_two_files_of_a_model_are_equal(fitted, net, tmp_path):
