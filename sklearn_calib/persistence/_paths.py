@@ -66,7 +66,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     attributes are saved.
 
     These have their defaults after loading: the optimizer with its parameters and
-    state, callbacks, the history, `class_weight`, `batch_transform`, `train_split`,
+    state, callbacks, the history, `batch_transform`, `train_split`,
     `iterator_train`, `torch_load_kwargs`, `compile` and `device` of a network, and
     `held_out_as`, `memory`, `n_jobs`, `verbose` and a splitter `cv` of a
     `CalibratedClassifier`.
