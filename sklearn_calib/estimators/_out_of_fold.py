@@ -34,8 +34,6 @@ def make_splits(cv, X, y, classes, **params):
 
     `classes` are those that the classifiers of the folds are to predict.
     """
-    if "groups" not in params:
-        _check_no_groups(cv)
     rows = np.arange(len(y))
     try:
         data = rows if is_dict(X) else X
@@ -45,7 +43,11 @@ def make_splits(cv, X, y, classes, **params):
             warnings.filterwarnings("ignore", "The least populated class in y")
             folds = list(splitter.split(data, y, **params))
         splits = [(rows[train], rows[test]) for train, test in folds]
-    except (IndexError, TypeError) as error:
+    except (IndexError, TypeError, ValueError) as error:
+        if "groups" not in params:
+            _check_no_groups(cv, error)
+        if isinstance(error, ValueError):
+            raise
         raise ValueError(
             f"cv must yield the training and the test rows of each fold, got {error} "
             f"from {type(cv).__name__}. Pass the number of folds or a splitter."
@@ -59,14 +61,15 @@ def make_splits(cv, X, y, classes, **params):
     return splits
 
 
-def _check_no_groups(cv):
-    """Raise ValueError if the splitter needs groups."""
+def _check_no_groups(cv, error):
+    """Raise ValueError if the splitter takes groups, without which it failed."""
     if get_routing_for_object(cv).consumes("split", ["groups"]):
         raise ValueError(
             f"cv must be given the groups of the samples, got {type(cv).__name__} "
-            "without groups. Call sklearn.set_config(enable_metadata_routing=True) and "
-            "pass groups to fit, or pass the folds, cv=list(cv.split(X, y, groups))."
-        )
+            f"without groups: {shorten(str(error)).rstrip('.')}. Call "
+            "sklearn.set_config(enable_metadata_routing=True) and pass groups to fit, "
+            "or pass the folds, cv=list(cv.split(X, y, groups))."
+        ) from error
 
 
 def _check_class_sizes(splitter, y):

@@ -277,6 +277,20 @@ def test_groups_without_routing(wrapper, cv, params):
     np.testing.assert_array_equal(model.predict_proba(X), by_folds)
 
 
+class OptionalGroups(StratifiedKFold):
+    """Splitter that works with groups and without them."""
+
+    __metadata_request__split = {"groups": True}
+
+
+@both_wrappers
+def test_a_splitter_with_optional_groups(wrapper):
+    model = clone(wrapper).set_params(cv=OptionalGroups(3))
+    found = model.fit(X, Y).predict_proba(X)
+    expected = model.set_params(cv=StratifiedKFold(3)).fit(X, Y).predict_proba(X)
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_groups_of_a_search_inside_still_pass():
     search = GridSearchCV(
         GaussianNB(), {"var_smoothing": [1e-9, 1e-3]}, cv=GroupKFold(2)
