@@ -229,9 +229,22 @@ def _run(proto: ModelProto, X: Any) -> list[Any]:
     except Exception as error:
         raise ValueError(
             "onnxruntime must be able to run the exported model for this X, got "
-            f"{first_line(error)} If X contains float64 values, try float32: skl2onnx "
-            "converts decision trees in float32 only."
+            f"{first_line(error).rstrip('.')}.{_hint_at_float32(X)}"
         ) from error
+
+
+def _hint_at_float32(X: Any) -> str:
+    """Return what to do with float64 values, for which some operators are missing."""
+    is_frame = is_instance(X, "pandas", "DataFrame")
+    columns = dict(X.dtypes) if is_frame else {"X": X.dtype}
+    double = [name for name, dtype in columns.items() if dtype == np.float64]
+    if not double:
+        return ""
+    whose = f"the columns {shown(double)}" if is_frame else "X"
+    return (
+        f" Convert {whose} to float32 with X.astype: onnxruntime has no float64 "
+        "version of some steps, such as SimpleImputer."
+    )
 
 
 def _check_proba(proba: Floats, expected: Floats, atol: float) -> None:

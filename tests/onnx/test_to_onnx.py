@@ -12,6 +12,7 @@ from sklearn.ensemble import RandomForestClassifier, VotingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
 from sklearn.model_selection import GridSearchCV
 from sklearn.multiclass import OneVsRestClassifier
@@ -107,6 +108,20 @@ def test_data_frame_for_an_estimator_of_one_array(data):
     model = CalibratedClassifier(LogisticRegression(), PlattScaling(), cv=2)
     with pytest.raises(ValueError, match=r"numbers, try X\.to_numpy\(\)"):
         to_onnx(model.fit(frame, y), frame)
+
+
+def test_columns_without_a_float64_version_are_named(run_onnx):
+    X = pd.DataFrame({"age": [0.5, np.nan, 2, 3] * 9, "city": ["Rome", "Oslo"] * 18})
+    columns = make_column_transformer(
+        (SimpleImputer(), ["age"]), (OneHotEncoder(), ["city"])
+    )
+    model = make_pipeline(columns, LogisticRegression()).fit(X, [0, 1, 1, 0] * 9)
+    message = r"Convert the columns \['age'\] to float32 .* such as SimpleImputer"
+    with pytest.raises(ValueError, match=message):
+        to_onnx(model, X)
+    single = X.astype({"age": "float32"})
+    _, proba = run_onnx(model, single)
+    np.testing.assert_allclose(proba, model.predict_proba(single), atol=1e-5)
 
 
 def test_texts(run_onnx):
