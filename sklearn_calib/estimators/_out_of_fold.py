@@ -165,10 +165,18 @@ def fit_and_predict(
     # The classifiers of the folds are not sent back if they are not needed.
     parts = [(*split, not refit) for split in splits]
     parts += [(slice(None), None, True)] * refit
-    fitted = Parallel(n_jobs=n_jobs, verbose=verbose)(
-        delayed(_fit_fold)(estimator, X, y, *part, fit_params, *options)
-        for part in parts
-    )
+    try:
+        fitted = Parallel(n_jobs=n_jobs, verbose=verbose)(
+            delayed(_fit_fold)(estimator, X, y, *part, fit_params, *options)
+            for part in parts
+        )
+    except pickle.PicklingError as error:
+        raise ValueError(
+            f"n_jobs must be 1 for {type(estimator).__name__}, which other processes "
+            f"cannot send back, got {shown(n_jobs)}: {shorten(str(error))}. Put "
+            "classes that are defined in a notebook or in a function into a file and "
+            "import them, or use n_jobs=1."
+        ) from error
     classifiers, responses, scores = zip(*fitted, strict=True)
     response, scores = _unify(responses, scores[: len(splits)])
     return list(classifiers[-1:] if refit else classifiers), scores, response

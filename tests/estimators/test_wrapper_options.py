@@ -1,5 +1,7 @@
 """Parallel training, progress, held-out data for fit, groups, and cv="prefit"."""
 
+import pickle
+
 import numpy as np
 import pytest
 import sklearn
@@ -116,6 +118,21 @@ def test_cache_does_not_depend_on_jobs(tmp_path):
 def test_bad_jobs(wrapper, params, message):
     with pytest.raises(ValueError, match=message):
         clone(wrapper).set_params(**params).fit(X, Y)
+
+
+class OfNotebook(GaussianNB):
+    """Classifier that other processes cannot send back."""
+
+    def fit(self, *_):
+        raise pickle.PicklingError("Can't pickle <class '__main__.Net'>")
+
+
+@both_wrappers
+def test_a_class_of_a_notebook_in_parallel(wrapper):
+    model = clone(wrapper).set_params(estimator=OfNotebook(), n_jobs=2)
+    message = r"n_jobs must be 1 for OfNotebook, .* got 2: .*Net'>\. Put classes"
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, Y)
 
 
 class Booster(ClassifierMixin, BaseEstimator):
