@@ -1,5 +1,7 @@
 """`to_onnx` for networks, calibrated classifiers and pipelines, and its errors."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -21,6 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
+import sklearn_calib
 from sklearn_calib import (
     CalibratedClassifier,
     NeuralClassifier,
@@ -122,6 +125,29 @@ def test_columns_without_a_float64_version_are_named(run_onnx):
     single = X.astype({"age": "float32"})
     _, proba = run_onnx(model, single)
     np.testing.assert_allclose(proba, model.predict_proba(single), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("wrap", "name"),
+    [
+        (
+            lambda net: CalibratedClassifier(net, TemperatureScaling(), cv=2),
+            "TemperatureScaling",
+        ),
+        (lambda net: CalibratedClassifier(net, "platt", cv=2), "PlattScaling"),
+        (lambda net: CalibratedClassifier(net, None), None),
+        (lambda net: net, None),
+        (lambda _: PlattScaling(from_logits=True), "PlattScaling"),
+    ],
+)
+def test_metadata(wrap, name):
+    X = np.random.default_rng(0).normal(size=(90, 2))
+    y = np.where(X[:, 0] + X[::-1, 1] > 0, "ja", "nein")
+    proto = to_onnx(wrap(LogisticRegression()).fit(X, y), X)
+    found = {each.key: each.value for each in proto.metadata_props}
+    assert found.pop("sklearn_calib.version") == sklearn_calib.__version__
+    assert json.loads(found.pop("sklearn_calib.classes")) == ["ja", "nein"]
+    assert found == ({"sklearn_calib.calibrator": name} if name else {})
 
 
 def test_texts(run_onnx):
