@@ -21,16 +21,32 @@ def whole_file(path: str | PathLike[str]) -> Iterator[Path]:
     path = Path(path).resolve()  # follow links
     # Names may have 255 bytes, and a character up to 4.
     part = path.with_name(f"{path.name[:50]}.{uuid4().hex}.part")
-    mode = _create(part, path)
+    with _naming(path, part):
+        mode = _create(part, path)
+        try:
+            yield part
+            with part.open("rb+") as file:
+                part.chmod(mode)  # safetensors writes a file of its own, with mode 0600
+                os.fsync(file.fileno())
+            part.replace(path)
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
+
+
+@contextmanager
+def _naming(path: Path, part: Path) -> Iterator[None]:
+    """Name the path instead of its temporary file in an OSError."""
     try:
-        yield part
-        with part.open("rb+") as file:
-            part.chmod(mode)  # safetensors writes a file of its own, with mode 0600
-            os.fsync(file.fileno())
-        part.replace(path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+        yield
+    except OSError as error:
+        is_own = error.filename is None or str(error.filename) == str(part)
+        if error.errno is None or not is_own:
+            raise
+        reason = error.strerror
+        if isinstance(error, FileNotFoundError) and not path.parent.exists():
+            reason = "No such folder, create it first"
+        raise OSError(error.errno, reason, str(path)) from error
 
 
 def _create(part: Path, path: Path) -> int:

@@ -10,7 +10,12 @@ from typing import Any
 import numpy as np
 from joblib import Memory
 from sklearn.base import clone
-from sklearn.model_selection import BaseCrossValidator, check_cv
+from sklearn.model_selection import (
+    BaseCrossValidator,
+    RepeatedStratifiedKFold,
+    StratifiedKFold,
+    check_cv,
+)
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_memory
@@ -29,14 +34,20 @@ def make_splits(cv, X, y, classes, **params):
 
     `classes` are those that the classifiers of the folds are to predict.
     """
-    if "groups" not in params:
-        _check_no_groups(cv)
     rows = np.arange(len(y))
     try:
         data = rows if is_dict(X) else X
-        folds = check_cv(cv, y, classifier=True).split(data, y, **params)
+        splitter = check_cv(cv, y, classifier=True)
+        _check_class_sizes(splitter, y)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The least populated class in y")
+            folds = list(splitter.split(data, y, **params))
         splits = [(rows[train], rows[test]) for train, test in folds]
-    except (IndexError, TypeError) as error:
+    except (IndexError, TypeError, ValueError) as error:
+        if "groups" not in params:
+            _check_no_groups(cv, error)
+        if isinstance(error, ValueError):
+            raise
         raise ValueError(
             f"cv must yield the training and the test rows of each fold, got {error} "
             f"from {type(cv).__name__}. Pass the number of folds or a splitter."
@@ -50,13 +61,41 @@ def make_splits(cv, X, y, classes, **params):
     return splits
 
 
-def _check_no_groups(cv):
-    """Raise ValueError if the splitter needs groups."""
+def _check_no_groups(cv, error):
+    """Raise ValueError if the splitter takes groups, without which it failed."""
     if get_routing_for_object(cv).consumes("split", ["groups"]):
         raise ValueError(
             f"cv must be given the groups of the samples, got {type(cv).__name__} "
-            "without groups. Call sklearn.set_config(enable_metadata_routing=True) and "
-            "pass groups to fit, or pass the folds, cv=list(cv.split(X, y, groups))."
+            f"without groups: {shorten(str(error)).rstrip('.')}. Call "
+            "sklearn.set_config(enable_metadata_routing=True) and pass groups to fit, "
+            "or pass the folds, cv=list(cv.split(X, y, groups))."
+        ) from error
+
+
+def _check_class_sizes(splitter, y):
+    """Raise ValueError, or warn, if stratified folds outnumber samples of a class."""
+    if isinstance(splitter, RepeatedStratifiedKFold):
+        n_folds = splitter.get_n_splits() // splitter.n_repeats
+    elif isinstance(splitter, StratifiedKFold):
+        n_folds = splitter.n_splits
+    else:
+        return
+    labels, counts = np.unique(y, return_counts=True)
+    label, count = shown(labels.tolist()[counts.argmin()]), counts.min()
+    way_out = "Add samples of this class"
+    if count > 1:
+        way_out = f"Use cv={count} or fewer folds, or add samples of this class"
+    if counts.max() < n_folds:
+        raise ValueError(
+            "cv must not be larger than the number of samples of each class, got "
+            f"{n_folds} folds, and class {label} has {count}. {way_out}."
+        )
+    if count < n_folds:
+        warnings.warn(
+            f"The least populated class in y, {label}, has fewer samples ({count}) "
+            f"than there are folds ({n_folds}), and is absent from some test parts. "
+            f"{way_out}.",
+            UserWarning,
         )
 
 
@@ -126,10 +165,18 @@ def fit_and_predict(
     # The classifiers of the folds are not sent back if they are not needed.
     parts = [(*split, not refit) for split in splits]
     parts += [(slice(None), None, True)] * refit
-    fitted = Parallel(n_jobs=n_jobs, verbose=verbose)(
-        delayed(_fit_fold)(estimator, X, y, *part, fit_params, *options)
-        for part in parts
-    )
+    try:
+        fitted = Parallel(n_jobs=n_jobs, verbose=verbose)(
+            delayed(_fit_fold)(estimator, X, y, *part, fit_params, *options)
+            for part in parts
+        )
+    except pickle.PicklingError as error:
+        raise ValueError(
+            f"n_jobs must be 1 for {type(estimator).__name__}, which other processes "
+            f"cannot send back, got {shown(n_jobs)}: {shorten(str(error))}. Put "
+            "classes that are defined in a notebook or in a function into a file and "
+            "import them, or use n_jobs=1."
+        ) from error
     classifiers, responses, scores = zip(*fitted, strict=True)
     response, scores = _unify(responses, scores[: len(splits)])
     return list(classifiers[-1:] if refit else classifiers), scores, response
@@ -180,6 +227,22 @@ def check_held_out_as(names, is_ensemble):
             f"{shown(names)}. A classifier trained on all data has no held-out part: "
             "set ensemble=True, and pass a classifier that is not frozen."
         )
+
+
+@contextmanager
+def naming_held_out_as(names, estimator):
+    """Raise a ValueError that names `held_out_as` if early stopping lacks data."""
+    try:
+        yield
+    except ValueError as error:
+        # The words of LightGBM and XGBoost.
+        if names is not None or "early stopping" not in str(error):
+            raise
+        raise ValueError(
+            "held_out_as must be given for a classifier with early stopping, got None "
+            f"for {type(estimator).__name__}: {shorten(str(error)).rstrip('.')}. Pass "
+            'held_out_as="eval_set" and ensemble=True, or turn early stopping off.'
+        ) from error
 
 
 def _name_held_out(names, X, y, train, test):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -16,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._validation.arrays import as_array, is_instance, shown
 from sklearn_calib._validation.types import Array, Floats
+from sklearn_calib._version import __version__
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -61,7 +63,9 @@ def to_onnx(
     proto : onnx.ModelProto
         The exported model. Its input is "X", or the columns of the DataFrame. Its
         outputs are "label" and "probabilities", the results of `predict` and
-        `predict_proba`.
+        `predict_proba`. Its metadata are "sklearn_calib.version",
+        "sklearn_calib.classes" (the order of the columns, as JSON) and
+        "sklearn_calib.calibrator" (the name of the class, if there is one).
 
     Raises
     ------
@@ -110,6 +114,7 @@ def to_onnx(
     register(with_networks="torch" in sys.modules)
     register_calibrators()
     proto = to_proto(unwrapped(model), _initial_types(columns), opset)
+    _add_metadata(proto, model)
     if atol < np.inf:
         labels, proba = _run(proto, columns)
         _check_proba(proba, expected, atol)
@@ -229,9 +234,60 @@ def _run(proto: ModelProto, X: Any) -> list[Any]:
     except Exception as error:
         raise ValueError(
             "onnxruntime must be able to run the exported model for this X, got "
-            f"{first_line(error)} If X contains float64 values, try float32: skl2onnx "
-            "converts decision trees in float32 only."
+            f"{first_line(error).rstrip('.')}.{_hint_at_float32(X)}"
         ) from error
+
+
+def _add_metadata(proto: ModelProto, model: Any) -> None:
+    """Write what the file contains into its metadata."""
+    from onnx.helper import set_model_props
+
+    classes = model.classes_
+    is_multilabel = isinstance(classes, list)
+    order = [each.tolist() for each in classes] if is_multilabel else classes.tolist()
+    found = {
+        "sklearn_calib.version": __version__,
+        "sklearn_calib.classes": json.dumps(order),
+        "sklearn_calib.calibrator": _name_of_calibrator(model),
+    }
+    set_model_props(proto, {key: value for key, value in found.items() if value})
+
+
+def _name_of_calibrator(model: Any) -> str:
+    """Return the name of the class of the calibrator, or an empty string."""
+    from sklearn_calib.calibrators import (
+        Calibrator,
+        PerLabelCalibrator,
+        get_calibrator,
+    )
+    from sklearn_calib.deployment import PriorShiftClassifier
+    from sklearn_calib.estimators import CalibratedClassifier
+    from sklearn_calib.onnx._onnx_graph import last_step, unwrapped
+
+    last = last_step(unwrapped(model))
+    if isinstance(last, PriorShiftClassifier):
+        return _name_of_calibrator(last.estimator_)
+    if isinstance(last, CalibratedClassifier):
+        last = last.calibrator
+        if isinstance(last, str):
+            return get_calibrator(last).__name__
+        return "" if last is None else type(last).__name__
+    is_calibrator = isinstance(last, Calibrator | PerLabelCalibrator)
+    return type(last).__name__ if is_calibrator else ""
+
+
+def _hint_at_float32(X: Any) -> str:
+    """Return what to do with float64 values, for which some operators are missing."""
+    is_frame = is_instance(X, "pandas", "DataFrame")
+    columns = dict(X.dtypes) if is_frame else {"X": X.dtype}
+    double = [name for name, dtype in columns.items() if dtype == np.float64]
+    if not double:
+        return ""
+    whose = f"the columns {shown(double)}" if is_frame else "X"
+    return (
+        f" Convert {whose} to float32 with X.astype: onnxruntime has no float64 "
+        "version of some steps, such as SimpleImputer."
+    )
 
 
 def _check_proba(proba: Floats, expected: Floats, atol: float) -> None:

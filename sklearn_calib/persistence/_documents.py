@@ -193,8 +193,8 @@ def _check_class(model: Any, key: str, own: dict[str, type]) -> None:
         known = _find_class(name, own) if name in CLASSES else None
     if kind is not known:
         raise TypeError(
-            f"{key} must be of a class that can be saved, {sorted(CLASSES)}, got "
-            f"{shown(model)}. Other models can be saved with skops or joblib."
+            f"{key} must be of a class that can be saved, got {shown(model)}. Use "
+            f"skops or joblib instead of save, which takes {sorted(CLASSES)}."
         )
 
 

@@ -47,11 +47,17 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     ImportError
         If the model has a network, and safetensors is not installed.
 
+    OSError
+        If the file cannot be written, because its folder is missing or the disk is
+        full, for example.
+
     TypeError
-        If the model, or a part of it, is of a class that cannot be saved.
+        If the model, or a part of it, is of a class that cannot be saved, or if `path`
+        is not a path.
 
     ValueError
-        If the model is not fitted, or contains values that cannot be saved.
+        If the model is not fitted, or contains values that cannot be saved, or if
+        `path` of a model with a network ends in ".json".
 
     Notes
     -----
@@ -60,7 +66,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     attributes are saved.
 
     These have their defaults after loading: the optimizer with its parameters and
-    state, callbacks, the history, `class_weight`, `batch_transform`, `train_split`,
+    state, callbacks, the history, `batch_transform`, `train_split`,
     `iterator_train`, `torch_load_kwargs`, `compile` and `device` of a network, and
     `held_out_as`, `memory`, `n_jobs`, `verbose` and a splitter `cv` of a
     `CalibratedClassifier`.
@@ -75,16 +81,26 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     --------
     See :func:`load`.
     """
+    path = _check_path(path)
     tensors: dict[str, Array] = {}
     document = write_document(model, tensors)
     text = json.dumps(document, allow_nan=False)
-    save_tensors = _import_safetensors().numpy.save_file if tensors else None
+    if tensors and path.suffix.lower() == ".json":
+        raise ValueError(
+            "path must not end in .json for a model with a network, which is saved in "
+            f"the safetensors format, got {str(path)!r}. Use "
+            f"{str(path.with_suffix('.safetensors'))!r}."
+        )
+    safetensors = _import_safetensors() if tensors else None
     with whole_file(path) as part:
-        if save_tensors is None:
+        if safetensors is None:
             part.write_text(text, encoding="utf-8")
-        else:
-            arrays = {name: each.copy("C") for name, each in tensors.items()}
-            save_tensors(arrays, part, metadata={DOCUMENT: text})
+            return
+        arrays = {name: each.copy("C") for name, each in tensors.items()}
+        try:
+            safetensors.numpy.save_file(arrays, part, metadata={DOCUMENT: text})
+        except safetensors.SafetensorError as error:
+            raise OSError(f"{str(path)!r} cannot be written: {error}") from error
 
 
 def load(
@@ -150,7 +166,7 @@ def load(
     >>> again.temperature_ == calibrator.temperature_
     True
     """
-    path, own = Path(path), own_classes(classes)
+    path, own = _check_path(path), own_classes(classes)
     try:
         text, tensors = _read_file(path)
         document = _parse(text)
@@ -158,6 +174,16 @@ def load(
         return read_document(document, tensors, passed, own)
     except ValueError as error:
         raise ValueError(f"{str(path)!r} cannot be loaded: {error}") from error
+
+
+def _check_path(path: Any) -> Path:
+    """Return a path, or raise TypeError."""
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(
+            f"path must be a string or a path, got {shown(path)}. Pass the name of a "
+            'file, such as "calibrator.json".'
+        )
+    return Path(path)
 
 
 def _read_file(path: Path) -> tuple[str, dict[str, Array]]:

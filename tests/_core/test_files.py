@@ -1,5 +1,6 @@
 """Files are replaced as a whole, whatever other processes and links do."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -127,6 +128,19 @@ def test_an_error_leaves_nothing(tmp_path):
         fail(part)
     assert path.read_text("utf-8") == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_full_disk_names_the_file(tmp_path, monkeypatch):
+    def fill(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fill)
+    path = tmp_path / "model"
+    with pytest.raises(OSError, match="No space left") as caught, whole_file(path):
+        pass
+    assert caught.value.errno == errno.ENOSPC
+    assert caught.value.filename == str(path.resolve())
+    assert not [*tmp_path.iterdir()]
 
 
 @on_posix

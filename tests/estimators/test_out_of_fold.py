@@ -1,5 +1,8 @@
 """Folds, weights and memory of `CalibratedClassifier`."""
 
+import re
+import warnings
+
 import numpy as np
 import pytest
 import sklearn
@@ -12,6 +15,7 @@ from sklearn.model_selection import (
     GridSearchCV,
     KFold,
     ShuffleSplit,
+    StratifiedKFold,
     cross_val_predict,
 )
 from sklearn.naive_bayes import GaussianNB
@@ -92,6 +96,27 @@ def test_training_part_of_one_class():
         ValueError, match=r"two classes .* only \['ant'\] in fold 0 of 1"
     ):
         model.fit(X, names)
+
+
+@pytest.mark.parametrize("cv", [5, StratifiedKFold(5)])
+@pytest.mark.parametrize(
+    "model",
+    [
+        CalibratedClassifier(GaussianNB(), TemperatureScaling()),
+        SelectiveClassifier(GaussianNB(), coverage=0.5),
+    ],
+)
+def test_more_folds_than_samples_of_a_class(model, cv):
+    X, few = np.arange(12.0)[:, None] % 5, clone(model).set_params(cv=cv)
+    message = r"cv must .* got 5 folds, and class 'ant' has 4\. Use cv=4 or fewer"
+    with pytest.raises(ValueError, match=message):
+        few.fit(X, np.repeat(["ant", "bee", "cat"], 4))
+    message = r"The least populated class in y, 'cat', has .* \(3\) .* Use cv=3 or"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        few.fit(X, np.repeat(np.array(["ant", "bee", "cat"], object), [5, 4, 3]))
+    (text,) = [w.message.args[0] for w in caught if "populated" in str(w.message)]
+    assert re.match(message, text)
 
 
 @pytest.mark.parametrize(

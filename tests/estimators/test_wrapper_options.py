@@ -1,5 +1,7 @@
 """Parallel training, progress, held-out data for fit, groups, and cv="prefit"."""
 
+import pickle
+
 import numpy as np
 import pytest
 import sklearn
@@ -118,6 +120,21 @@ def test_bad_jobs(wrapper, params, message):
         clone(wrapper).set_params(**params).fit(X, Y)
 
 
+class OfNotebook(GaussianNB):
+    """Classifier that other processes cannot send back."""
+
+    def fit(self, *_):
+        raise pickle.PicklingError("Can't pickle <class '__main__.Net'>")
+
+
+@both_wrappers
+def test_a_class_of_a_notebook_in_parallel(wrapper):
+    model = clone(wrapper).set_params(estimator=OfNotebook(), n_jobs=2)
+    message = r"n_jobs must be 1 for OfNotebook, .* got 2: .*Net'>\. Put classes"
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, Y)
+
+
 class Booster(ClassifierMixin, BaseEstimator):
     """Classifier that stores the held-out data, like a boosting library."""
 
@@ -217,6 +234,18 @@ def test_held_out_part_of_multilabel_data():
     np.testing.assert_array_equal(np.concatenate(recorded), labels)
 
 
+def test_early_stopping_without_the_held_out_part():
+    lightgbm = pytest.importorskip("lightgbm")
+    xgboost = pytest.importorskip("xgboost")
+    for booster in (
+        lightgbm.LGBMClassifier(early_stopping_round=5, n_estimators=1, verbose=-1),
+        xgboost.XGBClassifier(early_stopping_rounds=5, n_estimators=1),
+    ):
+        message = rf'^held_out_as .* for {type(booster).__name__}: .*_as="eval_set"'
+        with pytest.raises(ValueError, match=message):
+            CalibratedClassifier(booster, TemperatureScaling()).fit(X[:60], Y[:60])
+
+
 @pytest.mark.parametrize(
     ("params", "error", "message"),
     [
@@ -263,6 +292,20 @@ def test_groups_without_routing(wrapper, cv, params):
     with sklearn.config_context(enable_metadata_routing=True):
         model.set_params(cv=cv).fit(X, Y, groups=GROUPS)
     np.testing.assert_array_equal(model.predict_proba(X), by_folds)
+
+
+class OptionalGroups(StratifiedKFold):
+    """Splitter that works with groups and without them."""
+
+    __metadata_request__split = {"groups": True}
+
+
+@both_wrappers
+def test_a_splitter_with_optional_groups(wrapper):
+    model = clone(wrapper).set_params(cv=OptionalGroups(3))
+    found = model.fit(X, Y).predict_proba(X)
+    expected = model.set_params(cv=StratifiedKFold(3)).fit(X, Y).predict_proba(X)
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_groups_of_a_search_inside_still_pass():

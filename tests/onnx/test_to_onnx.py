@@ -1,5 +1,7 @@
 """`to_onnx` for networks, calibrated classifiers and pipelines, and its errors."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,6 +14,7 @@ from sklearn.ensemble import RandomForestClassifier, VotingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
 from sklearn.model_selection import GridSearchCV
 from sklearn.multiclass import OneVsRestClassifier
@@ -20,6 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
+import sklearn_calib
 from sklearn_calib import (
     CalibratedClassifier,
     NeuralClassifier,
@@ -107,6 +111,43 @@ def test_data_frame_for_an_estimator_of_one_array(data):
     model = CalibratedClassifier(LogisticRegression(), PlattScaling(), cv=2)
     with pytest.raises(ValueError, match=r"numbers, try X\.to_numpy\(\)"):
         to_onnx(model.fit(frame, y), frame)
+
+
+def test_columns_without_a_float64_version_are_named(run_onnx):
+    X = pd.DataFrame({"age": [0.5, np.nan, 2, 3] * 9, "city": ["Rome", "Oslo"] * 18})
+    columns = make_column_transformer(
+        (SimpleImputer(), ["age"]), (OneHotEncoder(), ["city"])
+    )
+    model = make_pipeline(columns, LogisticRegression()).fit(X, [0, 1, 1, 0] * 9)
+    message = r"Convert the columns \['age'\] to float32 .* such as SimpleImputer"
+    with pytest.raises(ValueError, match=message):
+        to_onnx(model, X)
+    single = X.astype({"age": "float32"})
+    _, proba = run_onnx(model, single)
+    np.testing.assert_allclose(proba, model.predict_proba(single), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("wrap", "name"),
+    [
+        (
+            lambda net: CalibratedClassifier(net, TemperatureScaling(), cv=2),
+            "TemperatureScaling",
+        ),
+        (lambda net: CalibratedClassifier(net, "platt", cv=2), "PlattScaling"),
+        (lambda net: CalibratedClassifier(net, None), None),
+        (lambda net: net, None),
+        (lambda _: PlattScaling(from_logits=True), "PlattScaling"),
+    ],
+)
+def test_metadata(wrap, name):
+    X = np.random.default_rng(0).normal(size=(90, 2))
+    y = np.where(X[:, 0] + X[::-1, 1] > 0, "ja", "nein")
+    proto = to_onnx(wrap(LogisticRegression()).fit(X, y), X)
+    found = {each.key: each.value for each in proto.metadata_props}
+    assert found.pop("sklearn_calib.version") == sklearn_calib.__version__
+    assert json.loads(found.pop("sklearn_calib.classes")) == ["ja", "nein"]
+    assert found == ({"sklearn_calib.calibrator": name} if name else {})
 
 
 def test_texts(run_onnx):

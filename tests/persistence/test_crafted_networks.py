@@ -25,6 +25,9 @@ NETWORKS = {
     "callbacks": (("callbacks",), [], r"object\.params must be .* \['callbacks'\]"),
     "workers": (("iterator_valid__num_workers",), 9, r"params must be .*num_workers"),
     "dtype": (("dtype",), "float64", "'0.bias' must be .*float64.* got .*float32"),
+    "word": (("class_weight",), "even", "'class_weight' parameter of NeuralClassifier"),
+    "pairs": (("class_weight",), [[[0], 1]], r"class_weight must be pairs .*\[0\], 1"),
+    "weight": (("class_weight",), [[0, -1]], "class_weight must map .* got -1 for 0"),
     "size": (("batch_size",), 0, "'batch_size' parameter of NeuralClassifier must"),
 }
 

@@ -7,8 +7,10 @@ import sys
 
 import numpy as np
 import pytest
+import safetensors
 import torch
 from safetensors.numpy import save_file
+from sklearn.pipeline import make_pipeline
 
 import sklearn_calib
 from sklearn_calib import TemperatureScaling
@@ -31,6 +33,41 @@ def test_a_calibrator_is_saved_as_json(fitted, tmp_path):
 
 def test_the_functions_are_at_the_top():
     assert (sklearn_calib.save, sklearn_calib.load) == (save, load)
+
+
+def test_a_network_is_not_saved_as_json(net, tmp_path):
+    with pytest.raises(ValueError, match=r"not end in \.json .*net\.safetensors'\.$"):
+        save(net, tmp_path / "net.json")
+    assert not [*tmp_path.iterdir()]
+
+
+def test_the_way_out_comes_before_the_list_of_classes(tmp_path):
+    message = r"got Pipeline.*Use skops or joblib .*'TemperatureScaling'"
+    with pytest.raises(TypeError, match=f"(?s){message}"):
+        save(make_pipeline(TemperatureScaling()), tmp_path / "model")
+
+
+@pytest.mark.parametrize("path", [None, 3, b"model"])
+def test_what_is_not_a_path(path, fitted):
+    for use in (lambda: save(fitted[0], path), lambda: load(path)):
+        with pytest.raises(TypeError, match=rf"path must be .*, got {path}\. Pass the"):
+            use()
+
+
+def test_errors_of_the_system_name_the_path(net, fitted, tmp_path, monkeypatch):
+    file = tmp_path / "missing" / "model"
+    for model in (fitted[0], net):
+        with pytest.raises(FileNotFoundError, match="create it first") as caught:
+            save(model, file)
+        assert caught.value.filename == str(file.resolve())
+
+    def fill(*_, **__):
+        raise safetensors.SafetensorError("No space left on device")
+
+    monkeypatch.setattr(safetensors.numpy, "save_file", fill)
+    with pytest.raises(OSError, match=r"net' cannot be written: No space left"):
+        save(net, tmp_path / "net")
+    assert not [*tmp_path.iterdir()]
 
 
 def test_two_files_of_a_model_are_equal(fitted, net, tmp_path):

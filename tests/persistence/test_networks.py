@@ -1,5 +1,6 @@
 """NeuralClassifier, and CalibratedClassifier around it, in files."""
 
+import copy
 import json
 import pickle
 import subprocess
@@ -50,6 +51,16 @@ class TwoLayers(torch.nn.Module):
 
     def forward(self, X):
         return self.second(self.activation(self.first(X)) * self.scale)
+
+
+@pytest.mark.parametrize(
+    "class_weight", ["balanced", {"a": 2, "b": 0.5}, {}, dict.fromkeys(np.arange(3), 2)]
+)
+def test_class_weight_comes_back(class_weight, net):
+    net = copy.copy(net)
+    net.class_weight = class_weight
+    document = json.loads(json.dumps(to_dict(net)))
+    assert from_dict(document).class_weight == class_weight
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -80,6 +80,7 @@ from sklearn_calib.estimators._out_of_fold import (
     check_held_out_as,
     fit_and_predict_cached,
     make_splits,
+    naming_held_out_as,
 )
 
 
@@ -386,21 +387,22 @@ class CalibratedClassifier(
         fit_params, split_params = self._route(sample_weight, fit_params)
         splits, refit, n_sharing = self._plan(X, y, split_params)
         takes_margins = self.calibrator == "auto" or accepts_margins(calibrator)
-        classifiers, scores, response = fit_and_predict_cached(
-            self.memory,
-            self.estimator,
-            X,
-            y,
-            splits,
-            refit,
-            fit_params,
-            self.response_method,
-            self.classes_,
-            takes_margins=takes_margins,
-            held_out_as=self.held_out_as,
-            n_jobs=self.n_jobs,
-            verbose=self.verbose,
-        )
+        with naming_held_out_as(self.held_out_as, self.estimator):
+            classifiers, scores, response = fit_and_predict_cached(
+                self.memory,
+                self.estimator,
+                X,
+                y,
+                splits,
+                refit,
+                fit_params,
+                self.response_method,
+                self.classes_,
+                takes_margins=takes_margins,
+                held_out_as=self.held_out_as,
+                n_jobs=self.n_jobs,
+                verbose=self.verbose,
+            )
         for classifier in classifiers:
             self._refuse_threshold(classifier)  # that a search has chosen
         # The cache may contain margins, which another calibrator has accepted.

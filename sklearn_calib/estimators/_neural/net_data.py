@@ -17,6 +17,7 @@ from skorch.utils import is_dataset
 from torch.utils.data import DataLoader, IterableDataset
 
 from sklearn_calib._validation.arrays import check_numbers, is_dict, shown
+from sklearn_calib._validation.declarations import did_you_mean
 from sklearn_calib._validation.labels import as_labels, encode_labels
 from sklearn_calib._validation.types import Array, Ints, Weights
 from sklearn_calib.estimators._neural.batches import Batch, as_batch, collate
@@ -407,6 +408,18 @@ def check_class_weight(class_weight: dict[Any, float] | str | None) -> None:
             )
 
 
+def _check_labels_of_weights(class_weight: Any, classes: Array) -> None:
+    """Raise ValueError for unknown labels, under the condition of scikit-learn."""
+    known = classes.tolist()
+    unknown = [label for label in class_weight if label not in known]
+    if unknown and not all(label in class_weight for label in known):
+        raise ValueError(
+            "class_weight must map labels of y to weights, got the unknown label "
+            f"{shown(unknown[0])}; the labels are {shown(known)}."
+            f"{did_you_mean(unknown[0], known)} Correct or remove it."
+        )
+
+
 def multiply_class_weight(
     class_weight: dict[Any, float] | str | None,
     codes: Ints,
@@ -427,6 +440,7 @@ def multiply_class_weight(
         n_present = np.count_nonzero(totals)
         of_class = totals.sum() / (n_present * np.where(totals, totals, np.inf))
     else:
+        _check_labels_of_weights(class_weight, classes)
         of_class = compute_class_weight(class_weight, classes=classes, y=classes)
     weight = weight * of_class[codes]
     if not weight.any():

@@ -45,6 +45,7 @@ from sklearn_calib.losses import CalibrationLoss, get_loss, get_loss_names
 
 _SAVED = {
     "batch_size",
+    "class_weight",
     "dtype",
     "early_stopping",
     "iterator_valid__batch_size",
@@ -481,6 +482,12 @@ def get_saved_params(net: Any) -> dict[str, Any]:
         _check_can_be_left_out(name, value)
     saved = {n: v for n, v in params.items() if _is_saved(n)}
     saved["module"] = _name_of_module(net.module)
+    weights = saved.pop("class_weight")
+    if isinstance(weights, dict):
+        # The keys of a JSON object are strings.
+        weights = [[label, float(weight)] for label, weight in weights.items()]
+    if weights is not None:  # earlier versions load the others
+        saved["class_weight"] = weights
     return {**saved, **_flat_loss(net.loss, net.get_params_for("loss"))}
 
 
@@ -504,6 +511,8 @@ def build_from_params(
     }
     if isinstance(own["module"], str):
         own["module"] = _MODULES[own["module"]]
+    if isinstance(params.get("class_weight"), list):
+        own["class_weight"] = _as_weights(params["class_weight"], key)
     for name in ("batch_size", "iterator_valid__batch_size"):
         size = params.get(name, -1)
         if not isinstance(size, int | np.integer) or size > _LARGEST_BATCH:
@@ -514,6 +523,15 @@ def build_from_params(
     except (TypeError, ValueError) as error:
         raise ValueError(f"{key} must be parameters of a net: {error}") from error
     return net
+
+
+def _as_weights(pairs: list[Any], key: str) -> dict[Any, Any]:
+    """Return pairs of a label and its weight as a dict."""
+    for pair in pairs:
+        is_pair = isinstance(pair, list) and len(pair) == 2
+        if not is_pair or not isinstance(pair[0], str | int | float | np.generic):
+            refuse(f"{key}.class_weight", "pairs of a label and its weight", pair)
+    return dict(pairs)
 
 
 def get_document_state(net: Any) -> dict[str, Any]:
