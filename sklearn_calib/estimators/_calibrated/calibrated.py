@@ -129,7 +129,8 @@ class CalibratedClassifier(
         multilabel problems must be a `PerLabelCalibrator`.
 
     cv : int, cross-validation generator or iterable, default=3
-        Splitting strategy; an int is the number of stratified folds.
+        Splitting strategy; an int is the number of stratified folds. Five folds have a
+        lower log loss than three, for ten classifiers instead of six.
 
     n_repeats : int, default=2
         How often the folds are drawn, if `cv` is an int and an ensemble is trained:
