@@ -155,6 +155,12 @@ def test_the_result_is_the_average_with_the_temperature():
         {"cv": StratifiedKFold(3)},
         {"cv": TimeSeriesSplit(2)},
         {"cv": [(np.arange(100), np.arange(100, 300))]},
+        {
+            "cv": [
+                (np.arange(90), np.arange(90, 300)),
+                (np.arange(90), np.arange(90, 150)),
+            ]
+        },
         {"ensemble": False},
     ],
 )

@@ -71,7 +71,8 @@ def fit_pool(
     Returns
     -------
     temperature : float or ndarray of shape (n_labels,)
-        From 1 / n_members to 1. It is 1 if no sample has two predictions.
+        From 1 / n_members to 1. It is 1 if less than half of the predicted samples have
+        two predictions.
 
     offset : ndarray of shape (n_classes,) or (n_labels,)
         Added to logarithms, or to the log-odds of labels.
@@ -80,10 +81,11 @@ def fit_pool(
     samples, start, count = np.unique(
         rows[order], return_index=True, return_counts=True
     )
+    is_rare = 2 * np.sum(count > 1) < len(samples)
     start, samples = start[count > 1], samples[count > 1]
     weight = np.ones(len(y)) if sample_weight is None else sample_weight
     weight = weight[samples]
-    if n_members == 1 or not weight.any():
+    if n_members == 1 or is_rare or not weight.any():
         return identity_pool(classes)
     pairs = np.stack([proba[order[start]], proba[order[start + 1]]])
     if not isinstance(classes, list):

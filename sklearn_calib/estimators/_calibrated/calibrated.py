@@ -194,8 +194,8 @@ class CalibratedClassifier(
         feature importances are those of `estimator`.
 
     pool_temperature_ : float or ndarray of shape (n_labels,)
-        Temperature of the average, see Notes. It is 1 for one classifier, and if no
-        sample has two held-out predictions.
+        Temperature of the average, see Notes. It is 1 for one classifier, and if less
+        than half of the held-out samples have two predictions.
 
     pool_offset_ : ndarray of shape (n_classes,) or (n_labels,)
         Offsets of the logarithms of the average, or of the log-odds of labels.
@@ -227,7 +227,8 @@ class CalibratedClassifier(
 
     With an int as `cv`, one calibrator is fitted to all held-out predictions of a
     repeat. With a splitter, each fold has its own calibrator, and the average is
-    calibrated only if test parts overlap, as with `RepeatedStratifiedKFold`.
+    calibrated only if test parts overlap, as with `RepeatedStratifiedKFold`, in at
+    least half of their samples.
 
     A decision threshold belongs outside, where it applies to the calibrated
     probabilities: `TunedThresholdClassifierCV(CalibratedClassifier(...))`. A threshold
