@@ -15,6 +15,7 @@ from sklearn_calib._validation.arrays import (
     MOST_VALUES,
     as_array,
     as_real,
+    check_in_memory,
     column_names,
     convert_to_numpy,
     device,
@@ -58,6 +59,7 @@ def _check_targets(
     y_true: Any, y_proba: Any, labels: ArrayLike | None, sample_weight: ArrayLike | None
 ) -> tuple[Floats, Ints, Weights]:
     """Return probabilities, encoded labels and weights; row sums are not checked."""
+    check_in_memory(y_proba, "y_proba")
     check_order(y_proba, y_true)
     proba = as_proba_array(y_proba, allow_1d=True)
     if not isinstance(y_true, list | tuple):

@@ -329,7 +329,8 @@ class AutoCalibrator(Calibrator):
         total = 1.0
         if self.prior_odds is not None:
             none = held_out[:, 0]
-            total = probability_of_gain(none, average, weight, self.prior_odds)
+            odds = float(self.prior_odds)
+            total = probability_of_gain(none, average, weight, odds)
         self.weights_ = np.append(1 - total, total * relative)
         self.log_losses_ = -(weight @ np.log(held_out)) / weight.sum()
 
