@@ -92,13 +92,18 @@ def as_proba_array(
     return _within_range(proba, name)
 
 
+def check_place(proba: Any, name: str) -> None:
+    """Raise TypeError or ValueError for probabilities that numpy cannot read."""
+    accumulator = "a CalibrationAccumulator with it"
+    check_dispatch(proba, name, f"Move it to the CPU, or update {accumulator}.")
+    check_in_memory(proba, name, f"Update {accumulator}, or call compute().")
+
+
 def check_proba_shape(
     proba: Any, *, name: str = "y_proba", allow_1d: bool = False
 ) -> Floats:
     """Return probabilities as a float array without checking the values."""
-    accumulator = "a CalibrationAccumulator with it"
-    check_dispatch(proba, name, f"Move it to the CPU, or update {accumulator}.")
-    check_in_memory(proba, name, f"Update {accumulator}, or call compute().")
+    check_place(proba, name)
     proba = on_cpu(proba)
     way_out = "Pass the output of predict_proba, not of predict."
     numbers = check_numbers(proba, name, content="probabilities", way_out=way_out)

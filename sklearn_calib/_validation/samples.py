@@ -15,7 +15,6 @@ from sklearn_calib._validation.arrays import (
     MOST_VALUES,
     as_array,
     as_real,
-    check_in_memory,
     column_names,
     convert_to_numpy,
     device,
@@ -39,6 +38,7 @@ from sklearn_calib._validation.labels import (
 from sklearn_calib._validation.probabilities import (
     NEGLIGIBLE,
     as_proba_array,
+    check_place,
     check_proba,
     check_proba_on_device,
     check_sample_weight,
@@ -59,7 +59,7 @@ def _check_targets(
     y_true: Any, y_proba: Any, labels: ArrayLike | None, sample_weight: ArrayLike | None
 ) -> tuple[Floats, Ints, Weights]:
     """Return probabilities, encoded labels and weights; row sums are not checked."""
-    check_in_memory(y_proba, "y_proba")
+    check_place(y_proba, "y_proba")
     check_order(y_proba, y_true)
     proba = as_proba_array(y_proba, allow_1d=True)
     if not isinstance(y_true, list | tuple):
