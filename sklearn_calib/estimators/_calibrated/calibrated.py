@@ -117,8 +117,7 @@ class CalibratedClassifier(
         used for calibration, and must not contain its training data. A decision
         threshold is set outside, see Notes.
 
-    calibrator : Calibrator, GroupCalibrator, PerLabelCalibrator, classifier, str or \
-            None, default="auto"
+    calibrator : Calibrator, GroupCalibrator, classifier, str or None, default="auto"
         The :term:`post-hoc calibration <Post-hoc calibration>` method, cloned for each
         fold. Its parameter `from_logits` is set automatically. A name that
         :func:`get_calibrator_names` returns is a calibrator with its default
