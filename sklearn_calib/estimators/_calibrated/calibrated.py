@@ -139,10 +139,11 @@ class CalibratedClassifier(
     ensemble : bool or "auto", default="auto"
         With True, the calibrated probabilities of the classifiers of all folds are
         averaged. On data sets that were put aside, the mean confidence of the default
-        remained one to two percentage points below the accuracy. With False, the classifier is retrained on all data, and one
-        calibrator is fitted to the pooled held-out predictions of all folds. "auto" is
-        True, except for a `FrozenEstimator` and for `calibrator=None`, which then
-        trains the classifier once.
+        remained one to two percentage points below the accuracy. With False, the
+        classifier is retrained on all data, and one calibrator is fitted to the pooled
+        held-out predictions of all folds. "auto" is True, except for a
+        `FrozenEstimator` and for `calibrator=None`, which then trains the classifier
+        once.
 
     response_method : {"auto", "decision_function", "predict_proba"}, default="auto"
         Input of the calibrator: logits from `decision_function`, or probabilities from
