@@ -5,7 +5,7 @@ Both bodies of an operation stand together: in a graph, and for numpy arrays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -172,10 +172,10 @@ def log_of_tiny(proba: Values) -> Values:
     return log(maximum(proba, np.finfo(proba.dtype).tiny))
 
 
-def log_of_pool(members: Iterable[Values]) -> Values:
+def log_of_pool(members: Sequence[Values]) -> Values:
     """Return the logarithm of the squared mean of the square roots of arrays."""
-    roots = [member**0.5 for member in members]
-    return 2 * log_of_tiny(sum(roots[1:], roots[0]) / len(roots))
+    total: Any = sum(member**0.5 for member in members)
+    return 2 * log_of_tiny(total / len(members))
 
 
 def pool(members: Sequence[Values], temperature: Any, offset: Any) -> Values:
@@ -185,7 +185,8 @@ def pool(members: Sequence[Values], temperature: Any, offset: Any) -> Values:
     are divided by the temperature, and the offset is added.
     """
     if np.all(temperature == 1) and not np.any(offset):
-        return sum(members[1:], members[0]) / len(members)
+        total: Any = sum(members)
+        return total / len(members)
     logs = log_of_pool(members)
     if np.ndim(temperature) > 0:
         log_odds = logs - log_of_pool([1 - member for member in members])

@@ -116,7 +116,7 @@ def _fit(pairs: Floats, codes: Ints, weight: Floats, n_members: int) -> Pool:
     errors = np.average(((pairs[0] - pairs[1]) ** 2).sum(axis=1), weights=weight) / 2
     expected = PRIOR_COUNT * min(errors / total, 1.0) if total > 0 else 0.0
     centre = log_of_tiny(mean)
-    average, *singles = log_of_pool(pairs), *log_of_tiny(pairs)
+    average, singles = log_of_pool([*pairs]), log_of_tiny(pairs)
 
     def likelihood(logs: Floats, temperature: float) -> float:
         logs = log_softmax((logs - centre) / temperature + centre)

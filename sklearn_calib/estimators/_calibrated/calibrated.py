@@ -562,12 +562,10 @@ class CalibratedClassifier(
         check_is_fitted(self)
         pairs = self.calibrated_classifiers_
         members = [pair.predict_interval(X) for pair in pairs]
-        temperature = self.pool_temperature_
-        if temperature == 1:
-            return pool(members, 1.0, 0.0)
         # The log-odds of a class against the others, which have different offsets.
-        offset = self.pool_offset_ * len(self.classes_) / (len(self.classes_) - 1)
-        return pool(members, np.array([temperature]), offset[:, None])
+        offset = np.reshape(self.pool_offset_, (-1, 1))
+        offset = offset * len(self.classes_) / (len(self.classes_) - 1)
+        return pool(members, np.array([self.pool_temperature_]), offset)
 
     def uncalibrated(self) -> Self:
         """Return a fitted copy without calibrators, for comparison.
