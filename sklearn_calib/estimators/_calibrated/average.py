@@ -18,7 +18,7 @@ from sklearn_calib._validation.types import Array, Floats, Ints
 # Pseudo-count of the prior distribution of rho, in samples.
 PRIOR_COUNT = 4.0
 
-# The offsets are found when no class frequency is further away, as a factor.
+# Largest relative error of the class frequencies, and number of steps to reach it.
 TOLERANCE = 1e-9
 MAX_STEPS = 100
 
@@ -107,7 +107,7 @@ def _fit(pairs: Floats, codes: Ints, weight: Floats, n_members: int) -> Pool:
 
     If the log-odds of the members are a common part plus independent errors, rho is
     the part of the errors in their variance, and the best temperature of an average of
-    m members is proportional to 1 - rho (1 - 1 / m), where the class frequencies stay.
+    m members is proportional to 1 - rho (1 - 1 / m), with the same class frequencies.
     Rho maximises the likelihood of the averages of two, times a beta distribution whose
     mean is the same part of the variance of the probabilities.
     """
@@ -122,7 +122,7 @@ def _fit(pairs: Floats, codes: Ints, weight: Floats, n_members: int) -> Pool:
         logs = log_softmax((logs - centre) / temperature + centre)
         return float(weight @ logs[np.arange(len(codes)), codes])
 
-    # A map that was fitted to the same samples may look too modest on them.
+    # A calibrator may look underconfident on the samples that it was fitted to.
     single = minimize_scalar(
         lambda t: -sum(likelihood(each, t) for each in singles),
         bounds=(0.25, 4),

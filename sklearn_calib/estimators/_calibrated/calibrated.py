@@ -122,19 +122,20 @@ class CalibratedClassifier(
         fold. Its parameter `from_logits` is set automatically. A name that
         :func:`get_calibrator_names` returns is a calibrator with its default
         parameters, one for each label of a multilabel problem: "auto" is an
-        :class:`AutoCalibrator`, for margins of the maps that do not depend on their
-        unit. Any other classifier is fitted with the logits as features. None leaves
-        the probabilities unchanged, for comparisons in a search. Other calibrators of
-        multilabel problems must be a `PerLabelCalibrator`.
+        :class:`AutoCalibrator`, which averages calibrators that do not depend on the
+        unit if the classifier returns margins. Any other classifier is fitted with the
+        logits as features. None leaves the probabilities unchanged, for comparisons in
+        a search. Other calibrators of multilabel problems must be a
+        `PerLabelCalibrator`.
 
     cv : int, cross-validation generator or iterable, default=3
         Splitting strategy; an int is the number of stratified folds. Five folds have a
         lower log loss than three, for ten classifiers instead of six.
 
     n_repeats : int, default=2
-        How often the folds are drawn, if `cv` is an int and an ensemble is trained:
-        `cv` times `n_repeats` classifiers. From two on, their average is calibrated,
-        see Notes.
+        How often the folds are drawn, if `cv` is an int and an ensemble is trained,
+        which then has `cv` times `n_repeats` classifiers. With two or more repeats,
+        their average is calibrated, see Notes.
 
     ensemble : bool or "auto", default="auto"
         With True, the calibrated probabilities of the classifiers of all folds are
