@@ -180,6 +180,16 @@ def hold(metafunc, name, members, settings=()):
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup():
+    """Let what draws without ``random_state`` not depend on the order of the tests."""
+    import numpy as np
+    import torch
+
+    np.random.seed(0)  # noqa: NPY002, as scikit-learn draws from it
+    torch.manual_seed(0)
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem):
     """Run a test for each of the cases that it joins, and name those that fail.
 
