@@ -9,11 +9,13 @@ from sklearn_calib.metrics import (
     CalibrationAccumulator,
     aurc_loss,
     bootstrap_interval,
+    ece_consistency_bound,
     expected_calibration_error,
     failure_auroc_score,
     ks_calibration_error,
     risk_at_coverage,
     score_decomposition,
+    spiegelhalter_test,
 )
 
 
@@ -129,3 +131,42 @@ def test_squares_of_weights_that_underflow(metric):
     interval = accumulate(y_true, y_proba, weight).interval(metric, **options)
     odd = accumulate(y_true[1::2], y_proba[1::2], weight[1::2])
     np.testing.assert_allclose(interval, odd.interval(metric, **options), atol=0.02)
+
+
+@pytest.mark.parametrize("options", [{}, {"norm": "l2"}, {"norm": "max"}], ids=str)
+@pytest.mark.parametrize("strategy", ["uniform", "quantile"])
+def test_consistency_bound_is_that_of_the_samples(options, strategy):
+    """The standard deviation of either bound is about 2 %."""
+    data = problem(1000)
+    draws = {"n_resamples": 500, "level": 0.9, "random_state": 0, **options}
+    bound = accumulate(*data, strategy=strategy).consistency_bound(**draws)
+    expected = ece_consistency_bound(data[1], strategy=strategy, **draws)
+    assert bound == pytest.approx(expected, rel=0.1)
+
+
+def test_consistency_bound_with_weights():
+    """Half of the samples have nine tenths of the weight: 61 of 100 are effective."""
+    codes, proba, _ = problem(2000)
+    weight = 1e-3 * np.where(np.arange(2000) < 1000, 9.0, 1.0)
+    draws = {"n_resamples": 400, "random_state": 0}
+    bound = accumulate(codes, proba, weight).consistency_bound(**draws)
+    plain = accumulate(codes, proba, None).consistency_bound(**draws)
+    assert bound / plain == pytest.approx(np.sqrt(1 / 0.61), rel=0.1)
+
+
+def test_consistency_bound_of_any_metric():
+    accumulator = accumulate(*problem(500))
+    draws = {"n_resamples": 50, "random_state": 0}
+    bound = accumulator.consistency_bound(ks_calibration_error, **draws)
+    assert 0 < bound < accumulator.compute(ks_calibration_error)
+    assert bound == accumulator.consistency_bound(ks_calibration_error, **draws)
+    assert bound > accumulator.consistency_bound(
+        ks_calibration_error, level=0.1, **draws
+    )
+    with pytest.raises(ValueError, match="'level' parameter"):
+        accumulator.consistency_bound(level=95)
+    with pytest.raises(TypeError, match=r"metric must return a number, got"):
+        accumulate(*problem(50)).consistency_bound(spiegelhalter_test)
+    of_classes = accumulate(*problem(50), mode="classwise")
+    with pytest.raises(ValueError, match="for consistency_bound, got"):
+        of_classes.consistency_bound()

@@ -33,6 +33,7 @@ CELLS = CalibrationAccumulator(labels=[0, 1], mode="positive").update(Y, P)
 # Calls of a function with a metric and options.
 ONE = {
     "CalibrationAccumulator.compute": CELLS.compute,
+    "CalibrationAccumulator.consistency_bound": partial(CELLS.consistency_bound, **FEW),
     "CalibrationAccumulator.error_bound": CELLS.error_bound,
     "CalibrationAccumulator.interval": partial(CELLS.interval, **FEW),
     "bootstrap_interval": partial(bootstrap_interval, y_true=Y, y_proba=P, **FEW),

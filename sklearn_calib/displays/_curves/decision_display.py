@@ -8,6 +8,11 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_calib._numerics.bands import (
+    draw_bootstrap,
+    group_samples,
+    pointwise_band,
+)
 from sklearn_calib._numerics.net_benefit import (
     check_thresholds,
     net_benefit,
@@ -24,11 +29,6 @@ from sklearn_calib.displays._base.axes import (
     curve_style,
     mark_class,
     named_classes,
-)
-from sklearn_calib.displays._base.bands import (
-    draw_bootstrap,
-    group_samples,
-    pointwise_band,
 )
 from sklearn_calib.displays._base.from_predictions import (
     EVALUATED,

@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import isotonic_regression
 
-from sklearn_calib._numerics.binning import sums_by_value
-from sklearn_calib._validation.declarations import INTERVAL, StrOptions, validate_params
-from sklearn_calib._validation.types import Floats, Seed
-from sklearn_calib.displays._base.bands import (
+from sklearn_calib._numerics.bands import (
     draw_calibrated,
     group_samples,
     pointwise_band,
 )
+from sklearn_calib._numerics.binning import sums_by_value
+from sklearn_calib._validation.declarations import INTERVAL, StrOptions, validate_params
+from sklearn_calib._validation.types import Floats, Seed
 from sklearn_calib.displays._base.from_predictions import EVALUATED, evaluate
 from sklearn_calib.displays._reliability.diagram import (
     ReliabilityDiagram,

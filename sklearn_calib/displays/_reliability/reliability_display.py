@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_calib._numerics.bands import BIN_INTERVALS, bin_band
 from sklearn_calib._numerics.binning import (
     bin_index,
     bin_sums,
@@ -20,9 +21,9 @@ from sklearn_calib._validation.declarations import (
     StrOptions,
     validate_params,
 )
+from sklearn_calib._validation.labels import as_labels
 from sklearn_calib._validation.types import Array, Bools, Floats, History, Options, Seed
 from sklearn_calib.displays._base.axes import axes_or_new, sequential_colors
-from sklearn_calib.displays._base.bands import bin_band
 from sklearn_calib.displays._base.from_predictions import EVALUATED, evaluate
 from sklearn_calib.displays._base.recorded_history import choose_epochs, recorded_rows
 from sklearn_calib.displays._reliability.diagram import (
@@ -32,12 +33,12 @@ from sklearn_calib.displays._reliability.diagram import (
     ReliabilityDiagram,
     draw_rods,
 )
+from sklearn_calib.metrics import CalibrationAccumulator
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
 
-INTERVALS = {"clopper-pearson", "consistency"}
 # More bars would be too narrow to see, and take seconds to draw.
 MOST_BINS = 1000
 GAP_COLOR = "#D55E00"
@@ -62,6 +63,15 @@ def _are_few(counts: Floats) -> Bools:
     return few if is_known else np.zeros(len(counts), dtype=bool)
 
 
+def _check_n_bins(n_bins: int, way_out: str) -> None:
+    """Raise ValueError for more bins than a diagram can show."""
+    if n_bins > MOST_BINS:
+        raise ValueError(
+            f"n_bins must be at most {MOST_BINS} for a diagram, which draws each bin, "
+            f"got {n_bins}. {way_out}"
+        )
+
+
 def _draw_whiskers(ax: Any, places: Floats, ends: Floats, color: Any) -> Any:
     """Draw thin vertical lines, darker than the bars behind them."""
     from matplotlib.colors import to_rgb
@@ -84,7 +94,8 @@ class ReliabilityDisplay(ReliabilityDiagram):
     The histogram below the diagram shows the number of samples in bins of equal width.
     It marks the accuracy and the mean confidence over all samples.
 
-    Use :meth:`from_estimator` or :meth:`from_predictions` to create one, and
+    Use :meth:`from_estimator` or :meth:`from_predictions` to create one,
+    :meth:`from_accumulator` for data that do not fit into memory, and
     :meth:`from_history` to draw several epochs of training. A single display is drawn
     as bars with gaps. Displays that share axes are drawn as lines.
 
@@ -188,7 +199,7 @@ class ReliabilityDisplay(ReliabilityDiagram):
 
     @classmethod
     @validate_params(
-        {**EVALUATED, **BINS, **INTERVAL, "interval": [StrOptions(INTERVALS), None]}
+        {**EVALUATED, **BINS, **INTERVAL, "interval": [StrOptions(BIN_INTERVALS), None]}
     )
     def from_predictions(
         cls,
@@ -317,11 +328,7 @@ class ReliabilityDisplay(ReliabilityDiagram):
         )
         confidence, correct, weight = evaluated
         n_bins = resolve_n_bins(n_bins, len(correct), weight)
-        if n_bins > MOST_BINS:
-            raise ValueError(
-                f"n_bins must be at most {MOST_BINS} for a diagram, which draws each "
-                f"bin, got {n_bins}. Use fewer bins, or SmoothReliabilityDisplay."
-            )
+        _check_n_bins(n_bins, "Use fewer bins, or SmoothReliabilityDisplay.")
         options: Options = {"n_bins": n_bins, "sample_weight": weight}
         sums = bin_sums(confidence, correct, strategy=strategy, **options)
         filled = np.where(sums.weight > 0, sums.weight, np.nan)
@@ -350,6 +357,113 @@ class ReliabilityDisplay(ReliabilityDiagram):
             interval=interval,
             confidence_level=confidence_level,
         )
+        return display.plot(ax, **plot_options)
+
+    @classmethod
+    def from_accumulator(
+        cls,
+        accumulator: CalibrationAccumulator,
+        *,
+        interval: str | None = "clopper-pearson",
+        confidence_level: float = 0.95,
+        n_resamples: int = 1000,
+        random_state: Seed = None,
+        mode: str | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **plot_options: Any,
+    ) -> Self:
+        """Draw the reliability diagram of data that were accumulated in chunks.
+
+        The diagram has the bins of the accumulator. The time does not depend on the
+        number of samples.
+
+        Parameters
+        ----------
+        accumulator : CalibrationAccumulator
+            An accumulator with at least one sample, or that of a group in `groups_`.
+
+        interval : {"clopper-pearson", "consistency"} or None, default="clopper-pearson"
+            Interval to show for each bin, as in :meth:`from_predictions`.
+
+        confidence_level : float, default=0.95
+            Confidence level of the interval of each bin, in (0, 1).
+
+        n_resamples : int, default=1000
+            Number of random draws. Only used with `interval="consistency"`.
+
+        random_state : int, RandomState instance or None, default=None
+            Controls the random draws. Pass an int for reproducible results.
+
+        mode : {"top_label", "positive"}, default=None
+            Which probability to show. It can be omitted unless the accumulator has
+            several modes.
+
+        name : str, default=None
+            Name in the legend. By default, the legend shows only the error.
+
+        ax : matplotlib Axes, default=None
+            Axes to draw on; by default, those of a new figure. On the axes of an
+            earlier display, both classifiers are shown as lines.
+
+        **plot_options
+            Further arguments of :meth:`plot`: `color`, `histogram`.
+
+        Returns
+        -------
+        display : ReliabilityDisplay
+            The drawn display.
+
+        Raises
+        ------
+        TypeError
+            If `accumulator` is not a `CalibrationAccumulator`.
+
+        ValueError
+            If the mode is "classwise", or there are more than 1000 bins.
+
+        sklearn.exceptions.NotFittedError
+            If the accumulator does not contain any samples.
+
+        Notes
+        -----
+        With uniform bins, the diagram is that of :meth:`from_predictions` for all
+        samples at once. Only the draws of "consistency" differ, by random numbers and
+        because samples of nearly the same confidence count as equal. With quantile
+        bins, edges and sums are approximate, see
+        :class:`~sklearn_calib.metrics.CalibrationAccumulator`.
+
+        Examples
+        --------
+        >>> from sklearn_calib.displays import ReliabilityDisplay
+        >>> from sklearn_calib.metrics import CalibrationAccumulator
+        >>> monday, tuesday = (
+        ...     CalibrationAccumulator(labels=[0, 1], n_bins=2, mode="positive")
+        ...     for _ in range(2)
+        ... )
+        >>> total = monday.update([0, 1], [0.2, 0.4]) + tuesday.update(
+        ...     [1, 1], [0.6, 0.9]
+        ... )
+        >>> display = ReliabilityDisplay.from_accumulator(total, name="a guess")
+        >>> display.line_.get_label()
+        'a guess (ECE 0.225)'
+        """
+        if not isinstance(accumulator, CalibrationAccumulator):
+            raise TypeError(
+                "accumulator must be a CalibrationAccumulator, got "
+                f"{type(accumulator).__name__}. Use from_predictions for arrays."
+            )
+        _check_n_bins(accumulator.n_bins, "Create the accumulator with fewer bins.")
+        curve = accumulator.reliability_curve(
+            mode=mode,
+            interval=interval,
+            confidence_level=confidence_level,
+            n_resamples=n_resamples,
+            random_state=random_state,
+        )
+        is_positive = curve["mode"] == "positive"
+        pos_label = as_labels(accumulator.labels, "labels")[1] if is_positive else None
+        display = cls(**curve, name=name, pos_label=pos_label)
         return display.plot(ax, **plot_options)
 
     @classmethod

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._numerics.heat_kernel import (
-    cosine_coefficients,
-    self_consistent_bandwidth,
-)
-from sklearn_calib._validation.declarations import INTERVAL, StrOptions, validate_params
-from sklearn_calib._validation.types import Array, Floats, Seed, Weights
-from sklearn_calib.displays._base.bands import (
+from sklearn_calib._numerics.bands import (
     Groups,
     draw_bootstrap,
     draw_calibrated,
     group_samples,
     pointwise_band,
 )
+from sklearn_calib._numerics.heat_kernel import (
+    cosine_coefficients,
+    self_consistent_bandwidth,
+)
+from sklearn_calib._validation.declarations import INTERVAL, StrOptions, validate_params
+from sklearn_calib._validation.types import Array, Floats, Seed, Weights
 from sklearn_calib.displays._base.from_predictions import EVALUATED, evaluate
 from sklearn_calib.displays._reliability.diagram import (
     ReliabilityDiagram,

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
+from sklearn_calib._numerics.bands import BIN_INTERVALS
 from sklearn_calib._state.mergeable import Accumulator
 from sklearn_calib._state.schema import (
     NON_NEGATIVE,
@@ -25,8 +26,10 @@ from sklearn_calib._state.schema import (
 from sklearn_calib._validation.arrays import has_dask_arrays, shown
 from sklearn_calib._validation.dask_arrays import sum_of_blocks
 from sklearn_calib._validation.declarations import (
+    BETWEEN_0_AND_1,
     BINS,
     COUNT,
+    DRAWS,
     INTERVAL,
     MODES,
     StrOptions,
@@ -35,6 +38,7 @@ from sklearn_calib._validation.declarations import (
 from sklearn_calib._validation.labels import as_labels
 from sklearn_calib._validation.samples import check_columns
 from sklearn_calib._validation.types import Floats, Metric, Options, Seed
+from sklearn_calib.metrics._accumulator.cell_bands import band_of_bins, histogram
 from sklearn_calib.metrics._accumulator.cell_draws import CellSample
 from sklearn_calib.metrics._accumulator.cell_metrics import (
     RANKINGS,
@@ -53,6 +57,7 @@ from sklearn_calib.metrics._binned_sums.sample_sums import (
 from sklearn_calib.metrics._calibration_errors.binned_error import (
     expected_calibration_error,
 )
+from sklearn_calib.metrics._draws import check_number, measure_draws
 from sklearn_calib.metrics._intervals.bootstrap import METHODS, interval
 
 # Values by which sums may exceed their bounds by rounding errors, relative to the sum
@@ -480,21 +485,94 @@ class CalibrationAccumulator(Accumulator):
         drawn from the probabilities are binomial numbers. In contrast to
         :func:`bootstrap_interval`, this method is also used for errors with bins.
         """
-        self._check_has_seen()
-        mode = self._resolve_mode(mode)
-        if mode == "classwise":
-            raise ValueError(
-                'mode must be "top_label" or "positive" for an interval, got '
-                '"classwise". The sums of the classes do not determine how they depend '
-                "on each other."
-            )
-        metric, options = metric_and_options(metric, options, mode, self.interval)
-        check_metric(metric, mode, options)
-        sample = CellSample(self.cells_[mode], self._grid(mode), metric, mode, options)
+        sample = self._sample_of_cells(metric, mode, options, self.interval)
         rng = check_random_state(random_state)
         return interval(
             sample, sample.measure(), method, confidence_level, n_resamples, rng
         )
+
+    @validate_params(
+        {**DRAWS, "level": BETWEEN_0_AND_1},
+        # The metric checks the other options.
+        prefer_skip_nested_validation=False,
+    )
+    def consistency_bound(
+        self,
+        metric: Metric = expected_calibration_error,
+        *,
+        mode: str | None = None,
+        level: float = 0.95,
+        n_resamples: int = 1000,
+        random_state: Seed = None,
+        **options: Any,
+    ) -> float:
+        """Return the quantile of :meth:`compute` for a perfectly calibrated classifier.
+
+        The numbers of correct samples of the cells are drawn repeatedly from their mean
+        confidences. An observed calibration error below the bound is not evidence of
+        miscalibration. The time does not depend on the number of samples.
+
+        Parameters
+        ----------
+        metric : callable, default=expected_calibration_error
+            Metric that returns a number, as in :meth:`compute`.
+
+        mode : {"top_label", "positive"}, default=None
+            Evaluated mode. It can be omitted unless the accumulator has several.
+
+        level : float, default=0.95
+            Probability that the metric of a calibrated classifier is at most the bound,
+            in (0, 1).
+
+        n_resamples : int, default=1000
+            Number of random draws.
+
+        random_state : int, RandomState instance or None, default=None
+            Controls the random draws. Pass an int for reproducible results.
+
+        **options : dict
+            Options of the metric, such as `norm`.
+
+        Returns
+        -------
+        bound : float
+            Quantile of the metric.
+
+        Raises
+        ------
+        ValueError
+            If the mode is "classwise", or an option is invalid.
+
+        sklearn.exceptions.NotFittedError
+            If no samples have been added.
+
+        See Also
+        --------
+        ece_consistency_bound : The bound of the ECE for arrays in memory.
+        """
+        sample = self._sample_of_cells(metric, mode, options, self.consistency_bound)
+        seeds = check_random_state(random_state).randint(
+            np.iinfo(np.int32).max, size=n_resamples
+        )
+        check_number(sample.measure())
+        null = measure_draws(sample.measure, sample.draw_calibrated, seeds)
+        return float(np.quantile(null, level))
+
+    def _sample_of_cells(
+        self, metric: Metric, mode: str | None, options: Options, method: Metric
+    ) -> CellSample:
+        """Return the cells from which `method` draws, with the metric to compute."""
+        self._check_has_seen()
+        mode = self._resolve_mode(mode)
+        if mode == "classwise":
+            raise ValueError(
+                f'mode must be "top_label" or "positive" for {method.__name__}, got '
+                '"classwise". The sums of the classes do not determine how they depend '
+                "on each other."
+            )
+        metric, options = metric_and_options(metric, options, mode, method)
+        check_metric(metric, mode, options)
+        return CellSample(self.cells_[mode], self._grid(mode), metric, mode, options)
 
     def scores(self) -> dict[str, float]:
         """Return accuracy, mean confidence, Brier score and log loss of all samples.
@@ -522,24 +600,60 @@ class CalibrationAccumulator(Accumulator):
             "log_loss": float(log_loss),
         }
 
-    def reliability_curve(self, *, mode: str | None = None) -> dict[str, Any]:
+    @validate_params({**INTERVAL, "interval": [StrOptions(BIN_INTERVALS), None]})
+    def reliability_curve(
+        self,
+        *,
+        mode: str | None = None,
+        interval: str | None = None,
+        confidence_level: float = 0.95,
+        n_resamples: int = 1000,
+        random_state: Seed = None,
+    ) -> dict[str, Any]:
         """Return the data of a reliability diagram.
+
+        :meth:`ReliabilityDisplay.from_accumulator
+        <sklearn_calib.displays.ReliabilityDisplay.from_accumulator>` draws it.
+
+        Parameters
+        ----------
+        mode : {"top_label", "positive"}, default=None
+            Evaluated mode. It can be omitted unless the accumulator has several.
+
+        interval : {"clopper-pearson", "consistency"} or None, default=None
+            Interval of each bin, as in
+            :class:`~sklearn_calib.displays.ReliabilityDisplay`.
+
+        confidence_level : float, default=0.95
+            Confidence level of the intervals, in (0, 1).
+
+        n_resamples : int, default=1000
+            Number of random draws. Only used with `interval="consistency"`.
+
+        random_state : int, RandomState instance or None, default=None
+            Controls the random draws. Pass an int for reproducible results.
 
         Returns
         -------
         curve : dict
             The arguments of :class:`~sklearn_calib.displays.ReliabilityDisplay`, as in
             `ReliabilityDisplay(**curve).plot()`: edges, counts, frequencies and mean
-            confidences of the bins (NaN for empty bins), the calibration error and the
-            mode.
+            confidences of the bins (NaN for empty bins), the histogram, the calibration
+            error, the mode and the intervals.
 
         Raises
         ------
         ValueError
-            If the mode is "classwise".
+            If the mode is "classwise", or an option is invalid.
 
         sklearn.exceptions.NotFittedError
             If no samples have been added.
+
+        Notes
+        -----
+        With uniform bins, everything is exact but the consistency intervals, for which
+        the samples of a cell have its mean confidence. With quantile bins, the cells
+        that contain an edge of a bin, or of a bar of the histogram, belong to one side.
         """
         mode = self._resolve_mode(mode)
         if mode == "classwise":
@@ -559,9 +673,19 @@ class CalibrationAccumulator(Accumulator):
             "counts": weight,
             "prob_true": correct / filled,
             "prob_pred": (correct + gap) / filled,
-            "histogram": weight if is_uniform else None,
+            "histogram": weight if is_uniform else histogram(cells, grid),
             "ece": self.compute(mode=mode),
             "mode": mode,
+            "band": band_of_bins(
+                cells,
+                grid,
+                interval,
+                confidence_level,
+                n_resamples=n_resamples,
+                random_state=random_state,
+            ),
+            "interval": interval,
+            "confidence_level": confidence_level,
         }
 
     def _resolve_mode(self, mode: str | None) -> str:

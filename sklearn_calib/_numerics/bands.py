@@ -8,6 +8,8 @@ from sklearn.utils import check_random_state
 
 from sklearn_calib._validation.types import Array, Floats, Ints, Seed, Weights
 
+# Intervals of the bins of a reliability diagram.
+BIN_INTERVALS = {"clopper-pearson", "consistency"}
 # Confidences in the same cell of a grid of this size are treated as equal in draws.
 N_CELLS = 2**12
 
@@ -110,8 +112,24 @@ def bin_band(
         weight = np.ones(len(bins)) if weight is None else weight
         count = effective_counts(weight, bins, n_bins)
         return clopper_pearson(accuracy, count, confidence_level)
-    groups = group_samples(*samples, bins)
-    n_correct = draw_calibrated(groups, draws["n_resamples"], draws["random_state"])
+    return consistency_band(
+        group_samples(*samples, bins),
+        n_bins,
+        confidence_level=confidence_level,
+        **draws,
+    )
+
+
+def consistency_band(
+    groups: Groups,
+    n_bins: int,
+    *,
+    confidence_level: float,
+    n_resamples: int,
+    random_state: Seed,
+) -> Floats:
+    """Return the consistency band (2, n_bins) of sorted bins; nan in empty bins."""
+    n_correct = draw_calibrated(groups, n_resamples, random_state)
     filled, starts = np.unique(groups.bin, return_index=True)
     band = np.full((2, n_bins), np.nan)
     drawn = np.add.reduceat(n_correct, starts, axis=1)
