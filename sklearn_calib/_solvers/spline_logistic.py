@@ -14,6 +14,7 @@ logarithm of its predicted probability. The calibrated probabilities are the sof
 the scores. The priors are the same.
 """
 
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -113,7 +114,7 @@ def _fit_curve(
     slopes = spline(knots, 1) / unit
     if is_monotone:
         limits = slopes_between(knots * unit, at_knots, slopes)
-        coef, _ = minimize(data, precision, np.zeros_like(coef), limits)
+        coef = minimize(Point(data, np.zeros_like(coef)), precision, limits)[0].coef
     curve = knots * unit, knots * unit + at_knots @ coef, 1 + slopes @ coef
     return without_decreases(curve) if is_monotone else curve
 
@@ -146,6 +147,23 @@ class Data(Protocol):
 
     def derivatives(self, state: Any) -> tuple[Floats, Floats]:
         """Return the gradient and the Hessian."""
+
+
+class Point:
+    """Coefficients with their log loss and its derivatives, which are computed once."""
+
+    def __init__(self, data: Data, coef: Floats) -> None:
+        self.data, self.coef = data, coef
+        self.loss, self._state = data.loss(coef)
+
+    @cached_property
+    def derivatives(self) -> tuple[Floats, Floats]:
+        """Gradient and Hessian."""
+        return self.data.derivatives(self._state)
+
+    def objective(self, precision: Floats) -> Any:
+        """Return the negative logarithm of the posterior, up to a constant."""
+        return self.loss + precision @ self.coef**2 / 2
 
 
 class _Data(NamedTuple):
@@ -241,48 +259,47 @@ def estimate(data: Data, part: Ints) -> tuple[Floats, Floats]:
     is_in = np.eye(2)[part]
     precision: Floats = START
     used: Floats = np.zeros(2)
-    coef: Floats = np.zeros(len(part))
+    best = Point(data, np.zeros(len(part)))
     for _ in range(MAX_UPDATES):
-        coef, curvature = minimize(data, precision[part], coef)
+        best, curvature = minimize(best, precision[part])
         variance = np.diag(np.linalg.inv(curvature))
         previous = used
         used = np.maximum(1 - precision[part] * variance, 0) @ is_in
         if np.abs(used - previous).max() < FEW:
             break
-        squares = coef**2 @ is_in
+        squares = best.coef**2 @ is_in
         precision = used / np.maximum(squares, (used + TINY) / LARGEST)
         precision = np.maximum(precision, LEAST)
-    return coef, precision[part]
+    return best.coef, precision[part]
 
 
 def minimize(
-    data: Data, precision: Floats, coef: Floats, limits: Floats | None = None
-) -> tuple[Floats, Floats]:
-    """Return the coefficients with the largest posterior, and its curvature.
+    point: Point, precision: Floats, limits: Floats | None = None
+) -> tuple[Point, Floats]:
+    """Return the point with the largest posterior, and its curvature.
 
     Newton's method with step halving. `limits @ coef` must be at least -1, if given.
     """
-    loss, state = data.loss(coef)
-    value = loss + precision @ coef**2 / 2
+    value = point.objective(precision)
     for _ in range(MAX_STEPS):
-        slope, curvature = data.derivatives(state)
-        slope = slope + precision * coef
+        slope, curvature = point.derivatives
+        slope = slope + precision * point.coef
+        curvature = curvature.copy()
         diagonal = np.einsum("ii->i", curvature)  # a view
         diagonal += precision
         # Otherwise, rounding errors may make it singular.
         diagonal *= 1 + ROUNDING
-        step = _step(curvature, slope, coef, limits)
+        step = _step(curvature, slope, point.coef, limits)
         if -slope @ step < LITTLE + ROUNDING * value:
             break
         while True:
-            trial = coef + step
-            loss, state = data.loss(trial)
-            lower = loss + precision @ trial**2 / 2
+            trial = Point(point.data, point.coef + step)
+            lower = trial.objective(precision)
             if lower <= value:
                 break
             step /= 2
-        coef, value = trial, lower
-    return coef, curvature
+        point, value = trial, lower
+    return point, curvature
 
 
 def _step(
@@ -385,8 +402,8 @@ def _fit_shared_curve(logits: Blocks, n_knots: int) -> Curve:
     part = np.minimum(np.arange(at_knots.shape[1]), 1)
     coef, precision = estimate(data, part)
     limits = slopes_between(knots * unit, at_knots, data.slopes)
-    coef, _ = minimize(data, precision, np.zeros_like(coef), limits)
-    return without_decreases(data.curve(coef))
+    best, _ = minimize(Point(data, np.zeros_like(coef)), precision, limits)
+    return without_decreases(data.curve(best.coef))
 
 
 def _sample(logits: Blocks) -> tuple[Floats, Floats, Floats]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from inspect import signature
 from typing import Any, TypeAlias
 
@@ -15,6 +16,7 @@ from joblib import Parallel, delayed
 from numpy.typing import ArrayLike
 from sklearn import config_context
 from sklearn.exceptions import UndefinedMetricWarning
+from threadpoolctl import ThreadpoolController
 
 from sklearn_calib._sklearn.metric_options import name_of
 from sklearn_calib._validation.arrays import as_numbers
@@ -262,9 +264,10 @@ def measure_draws(
 ) -> Floats:
     """Return the values of the metric for the draws for which it is defined."""
     blocks = np.array_split(seeds, min(len(seeds), N_BLOCKS))
-    values = Parallel(n_jobs=n_jobs, verbose=verbose)(
-        delayed(_measure_block)(measure, draw, block) for block in blocks
-    )
+    with one_blas_thread():
+        values = Parallel(n_jobs=n_jobs, verbose=verbose)(
+            delayed(_measure_block)(measure, draw, block) for block in blocks
+        )
     values = np.concatenate(values)
     defined = values[~np.isnan(values)]
     if 2 * len(defined) < len(values):
@@ -276,9 +279,25 @@ def measure_draws(
     return defined
 
 
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """Return a context in which BLAS uses one thread.
+
+    The matrices of one draw are small, and threads that wait for each other take up to
+    twenty times as long. The jobs of joblib work on several draws at a time instead.
+    """
+    return _libraries().limit(limits=1, user_api="blas")
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
 def _measure_block(measure: Callable[..., Any], draw: Draw, seeds: Ints) -> list[float]:
     # The metric has checked its options for the sample itself.
-    with warnings.catch_warnings(), config_context(skip_parameter_validation=True):
+    no_checks = config_context(skip_parameter_validation=True)
+    # The block may be in another process than the limit of `measure_draws`.
+    with warnings.catch_warnings(), no_checks, one_blas_thread():
         warnings.simplefilter("ignore", UndefinedMetricWarning)
         return [_measure_or_nan(measure, draw(seed)) for seed in seeds]
 

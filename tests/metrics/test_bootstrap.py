@@ -13,6 +13,7 @@ from sklearn.metrics import (
     log_loss,
     roc_auc_score,
 )
+from threadpoolctl import ThreadpoolController
 
 from sklearn_calib.metrics import (
     augrc_loss,
@@ -239,6 +240,27 @@ def test_progress_is_reported(capfd):
     assert capfd.readouterr() == ("", "")
     bootstrap_interval(loss, *data, n_resamples=10, random_state=0, verbose=10)
     assert "Parallel(n_jobs=1)]: Done" in "".join(capfd.readouterr())
+
+
+def test_draws_use_one_thread_of_blas():
+    """With more, small matrices take up to twenty times as long."""
+
+    def n_threads():
+        blas = ThreadpoolController().select(user_api="blas")
+        return {each["num_threads"] for each in blas.info()}
+
+    seen = []
+
+    def metric(_, y_proba, *, sample_weight):
+        seen.append(n_threads())
+        return sample_weight @ y_proba
+
+    with ThreadpoolController().limit(limits=2, user_api="blas"):
+        before = n_threads()
+        bootstrap_interval(metric, [0, 1], [0.2, 0.7], n_resamples=2, random_state=0)
+        assert n_threads() == before
+    assert seen[1:] == [{1}] * (len(seen) - 1)
+    assert len(seen) > 2
 
 
 def test_labels_that_are_rarely_drawn():

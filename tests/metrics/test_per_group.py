@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
+from joblib import parallel_config
 from sklearn.metrics import accuracy_score, log_loss
 
 from sklearn_calib.metrics import (
@@ -133,6 +134,18 @@ def test_intervals(metric, weighted, problem):
         )
         assert (low, high) == expected
         assert low < value < high
+
+
+def test_jobs_and_progress(problem, capfd):
+    y_true, proba, groups = (each[:20] for each in problem)
+    data = log_loss, y_true, proba
+    draws = {"groups": groups, "confidence_level": 0.8, "n_resamples": 10}
+    one = per_group(*data, **draws, random_state=0)
+    assert capfd.readouterr() == ("", "")
+    with parallel_config("threading"):
+        both = per_group(*data, **draws, random_state=0, n_jobs=2, verbose=10)
+    pd.testing.assert_frame_equal(one, both)
+    assert "Parallel(n_jobs=2)]: Done" in "".join(capfd.readouterr())
 
 
 def test_interval_needs_weights():

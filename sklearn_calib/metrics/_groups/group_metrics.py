@@ -17,6 +17,7 @@ from sklearn_calib._validation.declarations import (
     BETWEEN_0_AND_1,
     COUNT,
     DRAWS,
+    PROGRESS,
     TARGETS,
     declare_interval,
     validate_params,
@@ -40,7 +41,7 @@ OF_GROUPS = {**TARGETS, "groups": ["array-like"]}
 
 
 @validate_params(
-    {**OF_GROUPS, **DRAWS, "confidence_level": [*BETWEEN_0_AND_1, None]},
+    {**OF_GROUPS, **DRAWS, **PROGRESS, "confidence_level": [*BETWEEN_0_AND_1, None]},
     # The metric checks the other options.
     prefer_skip_nested_validation=False,
 )
@@ -55,6 +56,8 @@ def per_group(
     sample_weight: ArrayLike | None = None,
     n_resamples: int = 1000,
     random_state: Seed = None,
+    n_jobs: int | None = None,
+    verbose: int = 0,
     **options: Any,
 ) -> pd.DataFrame:
     """Compute a metric for each group of samples, and for all samples.
@@ -96,6 +99,13 @@ def per_group(
 
     random_state : int, RandomState instance or None, default=None
         Controls the random draws. Pass an int for reproducible results.
+
+    n_jobs : int, default=None
+        Number of joblib jobs for the draws of an interval. The intervals do not depend
+        on it.
+
+    verbose : int, default=0
+        Verbosity of joblib, which reports the draws of each group.
 
     **options : dict
         Options passed to the metric, such as `n_bins`. For an option with the name of a
@@ -178,6 +188,7 @@ def per_group(
             return ()
         settings: Options = {"n_resamples": n_resamples, "random_state": random_state}
         settings["confidence_level"] = confidence_level
+        settings |= {"n_jobs": n_jobs, "verbose": verbose}
         return call_for(partial(bootstrap_interval, **settings), rows)
 
     def interval_or_nan(rows: Any) -> tuple[float, ...]:
