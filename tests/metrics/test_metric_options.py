@@ -127,7 +127,8 @@ def test_several_metrics_and_scorers_are_refused(name, metric):
     match = r"functools\.partial\(metric, estimator='population'\)"
     with pytest.raises(TypeError, match=match):
         ONE[name](metric, estimator="population")
-    if not (name == "difference_test" and isinstance(metric, str)):
+    takes = {"difference_test": str, "per_group": dict}
+    if not isinstance(metric, takes.get(name, ())):
         with pytest.raises(TypeError, match="metric must be a function of labels"):
             ONE[name](metric)
 
@@ -137,6 +138,9 @@ def test_options_for_several_metrics(metrics):
     match = r"with several metrics, .*functools\.partial\(metric, threshold=0\.3\)"
     with pytest.raises(TypeError, match=match):
         compare({"stored": P}, None, Y, metrics=metrics, threshold=0.3)
+    if isinstance(metrics, dict):
+        with pytest.raises(TypeError, match=match):
+            ONE["per_group"](metrics, threshold=0.3)
 
 
 class Power:

@@ -148,6 +148,40 @@ def test_jobs_and_progress(problem, capfd):
     assert "Parallel(n_jobs=2)]: Done" in "".join(capfd.readouterr())
 
 
+@pytest.mark.parametrize("level", [None, 0.8])
+def test_several_metrics(problem, level):
+    """Each has the columns of its own table; one group has a weight of zero."""
+    y_true, proba, _ = (each[:40] for each in problem)
+    groups = np.column_stack([np.arange(40) % 2, np.repeat(["a", "b"], 20)])
+    weight = np.arange(40) % 3 * (groups[:, 1] == "a")
+    options = {"groups": groups, "sample_weight": weight, "confidence_level": level}
+    options |= {"n_resamples": 5, "random_state": 0, "labels": sorted({*y_true})}
+    metrics = {
+        "log loss": log_loss,
+        "error": partial(expected_calibration_error, n_bins=3),
+    }
+    table = per_group(metrics, y_true, proba, **options)
+    for name, metric in metrics.items():
+        one = per_group(metric, y_true, proba, **options)
+        pd.testing.assert_frame_equal(table[name], one.drop(columns="n_samples"))
+        pd.testing.assert_series_equal(table["n_samples"], one["n_samples"])
+    assert table.columns[0] == ("n_samples", "")
+
+
+@pytest.mark.parametrize(
+    ("metrics", "options", "message"),
+    [
+        ({}, {}, r"metric must not be empty, got \{\}\. Pass at least one"),
+        ({"n_samples": log_loss}, {}, 'metric must not contain the name "n_samples"'),
+        ({"loss": "log_loss"}, {}, "metric must be a function .*, got 'log_loss'"),
+        ({"loss": log_loss}, {"n_bins": 3}, "n_bins must not be passed with several"),
+    ],
+)
+def test_bad_dict_of_metrics(metrics, options, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        per_group(metrics, [0, 1], [0.5, 0.5], groups=[0, 0], **options)
+
+
 def test_interval_needs_weights():
     def share(y_true, y_proba):
         return float(np.mean(y_true == y_proba))

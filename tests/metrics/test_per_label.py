@@ -5,14 +5,17 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
+from joblib import parallel_config
 from scipy.sparse import csr_array
 from scipy.special import expit
+from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import brier_score_loss, log_loss, make_scorer, roc_auc_score
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.naive_bayes import GaussianNB
 
 from sklearn_calib.metrics import (
     aurc_loss,
+    bootstrap_interval,
     ece_interval,
     expected_calibration_error,
     per_label,
@@ -67,6 +70,66 @@ def test_a_label_that_no_sample_has(metric):
     np.testing.assert_array_equal(found, expected)
     one = per_label(metric, Y[:, :1], PROBA[:, :1])
     assert one == metric(Y[:, 0], PROBA[:, 0])
+
+
+DRAWS = {"confidence_level": 0.8, "n_resamples": 10, "random_state": 0}
+
+
+@pytest.mark.parametrize("metric", [expected_calibration_error, log_loss, aurc_loss])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_intervals(metric, weighted):
+    """Those of each label alone, and of the mean over the labels."""
+    y, proba = Y[:30], PROBA[:30]
+    options = {"sample_weight": np.arange(30) % 3} if weighted else {}
+    table = per_label(metric, y, proba, **options, **DRAWS)
+    assert list(table.columns) == ["value", "low", "high"]
+    assert list(table.index) == [0, 1, 2, "macro"]
+    expected = per_label(metric, y, proba, average=None, **options)
+    np.testing.assert_array_equal(table["value"][:3], expected)
+    ends = [
+        bootstrap_interval(metric, *pair, labels=[0, 1], **options, **DRAWS)
+        for pair in zip(y.T, proba.T, strict=True)
+    ]
+    every = partial(per_label, metric)
+    ends.append(bootstrap_interval(every, y, proba, **options, **DRAWS))
+    np.testing.assert_array_equal(table[["low", "high"]], ends)
+    assert table["value"]["macro"] == per_label(metric, y, proba, **options)
+    each = per_label(partial(metric, **options), y, proba, average=None, **DRAWS)
+    pd.testing.assert_frame_equal(each, table[:3])
+
+
+def test_intervals_of_options_and_names():
+    names = ["edema", "mass", "nodule"]
+    options = {"n_bins": 4, "reduce_bias": True}
+    table = per_label(
+        expected_calibration_error,
+        pd.DataFrame(Y, columns=names),
+        PROBA,
+        **options,
+        **DRAWS,
+    )
+    assert list(table.index) == [*names, "macro"]
+    metric = partial(expected_calibration_error, **options)
+    expected = per_label(metric, Y, pd.DataFrame(PROBA, columns=names), **DRAWS)
+    pd.testing.assert_frame_equal(table, expected)
+
+
+def test_labels_with_too_few_samples_have_no_interval():
+    """Without a positive sample, the area under the ROC curve is not defined."""
+    y = Y[:30] * [1, 0, 1]
+    with pytest.warns(UndefinedMetricWarning):
+        table = per_label(roc_auc_score, y, PROBA[:30], **DRAWS)
+    assert table.isna().all(axis=1).tolist() == [False, True, False, True]
+
+
+def test_jobs_and_progress(capfd):
+    data = log_loss, Y[:20], PROBA[:20]
+    one = per_label(*data, **DRAWS)
+    assert capfd.readouterr() == ("", "")
+    with parallel_config("threading"):
+        both = per_label(*data, **DRAWS, n_jobs=2, verbose=10)
+    pd.testing.assert_frame_equal(one, both)
+    assert "Parallel(n_jobs=2)]: Done" in "".join(capfd.readouterr())
 
 
 def test_metrics_of_several_numbers():
@@ -141,5 +204,7 @@ def test_bad_arguments():
         per_label(expected_calibration_error, csr_array(Y), PROBA)
     with pytest.raises(ValueError, match=r"'average'.* Got 'micro'"):
         per_label(expected_calibration_error, Y, PROBA, average="micro")
+    with pytest.raises(ValueError, match=r"'confidence_level' parameter .* Got 95"):
+        per_label(log_loss, Y, PROBA, confidence_level=95)
     with pytest.raises(TypeError, match=r"metric must be a function .* got 'ece'"):
         per_label("ece", Y, PROBA)

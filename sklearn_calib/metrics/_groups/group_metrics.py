@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._sklearn.metric_options import with_options
-from sklearn_calib._validation.arrays import as_numbers
+from sklearn_calib._sklearn.metric_options import refuse_options, with_options
+from sklearn_calib._validation.arrays import as_numbers, shown
 from sklearn_calib._validation.declarations import (
     BETWEEN_0_AND_1,
     COUNT,
@@ -46,7 +46,7 @@ OF_GROUPS = {**TARGETS, "groups": ["array-like"]}
     prefer_skip_nested_validation=False,
 )
 def per_group(
-    metric: Metric,
+    metric: Metric | dict[str, Metric],
     y_true: ArrayLike,
     y_proba: ArrayLike,
     *,
@@ -67,9 +67,10 @@ def per_group(
 
     Parameters
     ----------
-    metric : callable
+    metric : callable or dict of str to callable
         Metric with the signature `metric(y_true, y_proba, **options)` that returns a
-        number, such as :func:`expected_calibration_error`.
+        number, such as :func:`expected_calibration_error`. A dict contains several
+        metrics by name.
 
     y_true : array-like of shape (n_samples,)
         True labels, of any type.
@@ -109,7 +110,8 @@ def per_group(
 
     **options : dict
         Options passed to the metric, such as `n_bins`. For an option with the name of a
-        parameter above, pass a `functools.partial` as `metric`.
+        parameter above, or of one of several metrics, pass a `functools.partial` as
+        `metric`.
 
     Returns
     -------
@@ -117,13 +119,17 @@ def per_group(
         One row for each group and the row "overall", with the columns "n_samples" and
         "value", and with `confidence_level` "low" and "high". These two are NaN for
         groups with too few samples for an interval, and all three for groups in which
-        all samples have weight zero.
+        all samples have weight zero. For several metrics, the columns have two levels:
+        ``table[name]`` has the columns "value", "low" and "high" of one metric.
 
     Raises
     ------
+    TypeError
+        If there are options of one of several metrics.
+
     ValueError
-        If `groups`, `y_true` and `y_proba` have inconsistent numbers of samples, or a
-        group is named "overall".
+        If `groups`, `y_true` and `y_proba` have inconsistent numbers of samples, a
+        group is named "overall", or a metric is named "n_samples".
 
     ImportError
         If pandas is not installed.
@@ -174,9 +180,33 @@ def per_group(
     old            300  0.020  0.000  0.086
     young          300  0.195  0.127  0.246
     overall        600  0.092  0.039  0.131
+
+    Several metrics:
+
+    >>> from sklearn.metrics import log_loss
+    >>> metrics = {"ECE": expected_calibration_error, "log loss": log_loss}
+    >>> per_group(metrics, y_true, y_proba, groups=groups).round(3)
+            n_samples    ECE log loss
+                       value    value
+    old           300  0.054    0.464
+    young         300  0.198    0.525
+    overall       600  0.100    0.495
     """
     import pandas as pd
 
+    if isinstance(metric, dict):
+        refuse_options(options, per_group, "several metrics")
+        settings: Options = {"groups": groups, "confidence_level": confidence_level}
+        settings |= {"labels": labels, "sample_weight": sample_weight}
+        settings |= {"n_resamples": n_resamples, "random_state": random_state}
+        settings |= {"n_jobs": n_jobs, "verbose": verbose}
+        _check_names(metric)
+        return _side_by_side(
+            {
+                name: per_group(each, y_true, y_proba, **settings)
+                for name, each in metric.items()
+            }
+        )
     metric = with_options(metric, options, per_group)
     # The samples are split here; the metric reads those of each group.
     check_columns(y_proba, y_true, fixed_by_partial(metric, "labels", labels))
@@ -186,10 +216,10 @@ def per_group(
     def interval(rows: Any) -> tuple[float, ...]:
         if confidence_level is None:
             return ()
-        settings: Options = {"n_resamples": n_resamples, "random_state": random_state}
-        settings["confidence_level"] = confidence_level
-        settings |= {"n_jobs": n_jobs, "verbose": verbose}
-        return call_for(partial(bootstrap_interval, **settings), rows)
+        draws: Options = {"n_resamples": n_resamples, "random_state": random_state}
+        draws |= {"n_jobs": n_jobs, "verbose": verbose}
+        draws["confidence_level"] = confidence_level
+        return call_for(partial(bootstrap_interval, **draws), rows)
 
     def interval_or_nan(rows: Any) -> tuple[float, ...]:
         try:
@@ -214,6 +244,31 @@ def per_group(
     index = pd.Index([*members, "overall"], dtype=object, tupleize_cols=False)
     columns = ["n_samples", "value", "low", "high"][: len(overall)]
     return pd.DataFrame([*table, overall], index=index, columns=columns)
+
+
+def _check_names(metrics: dict[str, Metric]) -> None:
+    """Raise ValueError unless there are metrics, with names for columns."""
+    if not metrics:
+        raise ValueError("metric must not be empty, got {}. Pass at least one metric.")
+    if "n_samples" in metrics:
+        raise ValueError(
+            'metric must not contain the name "n_samples", which is a column of the '
+            f"table, got {shown([*metrics])}. Choose another name."
+        )
+
+
+def _side_by_side(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return the tables of several metrics as one, with two levels of columns."""
+    import pandas as pd
+
+    n_samples = next(iter(tables.values()))[["n_samples"]]
+    columns = [("n_samples", "")]
+    for name, table in tables.items():
+        columns += [(name, column) for column in table.columns[1:]]
+    parts = [n_samples, *(table.iloc[:, 1:] for table in tables.values())]
+    wide = pd.concat(parts, axis=1)
+    wide.columns = pd.MultiIndex.from_tuples(columns)
+    return wide
 
 
 @declare_interval(takes_metric=True)

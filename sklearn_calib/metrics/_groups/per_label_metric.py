@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from inspect import signature
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_calib._sklearn.metric_options import check_options
-from sklearn_calib._validation.arrays import as_numbers
+from sklearn_calib._validation.arrays import as_numbers, column_names
 from sklearn_calib._validation.declarations import (
+    BETWEEN_0_AND_1,
+    DRAWS,
+    PROGRESS,
     StrOptions,
     declare_interval,
     validate_params,
@@ -18,7 +22,11 @@ from sklearn_calib._validation.declarations import (
 from sklearn_calib._validation.labels import check_indicator, check_label_columns
 from sklearn_calib._validation.probabilities import warn_of_predicted_labels
 from sklearn_calib._validation.samples import check_columns
-from sklearn_calib._validation.types import Array, Metric
+from sklearn_calib._validation.types import Array, Metric, Options, Seed
+from sklearn_calib.metrics._intervals.bootstrap import bootstrap_interval
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @declare_interval(takes_metric=True)
@@ -27,6 +35,9 @@ from sklearn_calib._validation.types import Array, Metric
         "y_true": ["array-like"],
         "y_proba": ["array-like"],
         "average": [StrOptions({"macro"}), None],
+        "confidence_level": [*BETWEEN_0_AND_1, None],
+        **DRAWS,
+        **PROGRESS,
     },
     # The metric checks the other options.
     prefer_skip_nested_validation=False,
@@ -37,8 +48,13 @@ def per_label(
     y_proba: ArrayLike,
     *,
     average: str | None = "macro",
+    confidence_level: float | None = None,
+    n_resamples: int = 1000,
+    random_state: Seed = None,
+    n_jobs: int | None = None,
+    verbose: int = 0,
     **options: Any,
-) -> float | Array:
+) -> float | Array | pd.DataFrame:
     """Compute a metric for each label of a multilabel problem.
 
     Each label is a binary problem: a sample has the label or not.
@@ -60,6 +76,24 @@ def per_label(
         Whether to return the mean over the labels, or with None the value of each
         label.
 
+    confidence_level : float, default=None
+        Confidence level, in (0, 1), of the interval of each value, which
+        :func:`bootstrap_interval` computes. If given, the result is a table. By
+        default, no intervals are computed.
+
+    n_resamples : int, default=1000
+        Number of random draws for each interval.
+
+    random_state : int, RandomState instance or None, default=None
+        Controls the random draws. Pass an int for reproducible results.
+
+    n_jobs : int, default=None
+        Number of joblib jobs for the draws of an interval. The intervals do not depend
+        on it.
+
+    verbose : int, default=0
+        Verbosity of joblib, which reports the draws of each label.
+
     **options : dict
         Options passed to the metric, such as `n_bins` and `sample_weight`. For an
         option with the name of a parameter above, pass a `functools.partial` as
@@ -67,14 +101,21 @@ def per_label(
 
     Returns
     -------
-    value : float or ndarray of shape (n_labels,)
-        Mean over the labels, or with `average=None` the value of each label.
+    value : float, ndarray of shape (n_labels,) or DataFrame
+        Mean over the labels, or with `average=None` the value of each label. With
+        `confidence_level`, a table with the columns "value", "low" and "high". It has a
+        row for each label, named by the column of a DataFrame or its number, and with
+        `average="macro"` the row "macro". Limits are NaN for labels with too few
+        samples for an interval.
 
     Raises
     ------
     ValueError
         If `y_true` and `y_proba` do not have the same shape with one column for each
         label, or `y_true` contains values other than 0 and 1.
+
+    ImportError
+        If pandas is not installed, and `confidence_level` is given.
 
     See Also
     --------
@@ -103,17 +144,71 @@ def per_label(
     array([0. , 0.2])
     >>> round(per_label(expected_calibration_error, y_true, y_proba), 3)
     0.1
+
+    A label with calibrated probabilities and one with overconfident ones, with
+    intervals that are corrected for the bias of calibration errors:
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> y_proba = rng.uniform(size=(300, 2))
+    >>> y_true = rng.uniform(size=(300, 2)) < y_proba ** [1, 2]
+    >>> per_label(
+    ...     expected_calibration_error,
+    ...     y_true,
+    ...     y_proba,
+    ...     confidence_level=0.95,
+    ...     n_resamples=200,
+    ...     random_state=0,
+    ... ).round(3)
+           value    low   high
+    0      0.076  0.000  0.115
+    1      0.161  0.077  0.207
+    macro  0.118  0.034  0.164
     """
     check_options(metric, options, per_label)
     # The columns are split here; the metric reads each of them.
     check_columns(y_proba, y_true, None)
+    names = column_names(y_true) or column_names(y_proba)
     y_proba = as_numbers(y_proba, "y_proba")
     check_label_columns(y_proba, name="y_proba")
     y_true = check_indicator(y_true, y_proba.shape)
     if warn_of_predicted_labels(y_proba.ravel(), "y_proba", "predict_proba(X)"):
         y_proba = y_proba.astype(np.float64)
+    metric = partial(metric, **options)
+    of_one = metric
     if "labels" in signature(metric).parameters:
-        options = {"labels": [0, 1], **options}
-    pairs = zip(y_true.T, y_proba.T, strict=True)
-    values = np.array([metric(y, proba, **options) for y, proba in pairs])
-    return values if average is None else float(values.mean(axis=0))
+        of_one = partial(metric, **{"labels": [0, 1], **options})
+    pairs = [*zip(y_true.T, y_proba.T, strict=True)]
+    values = np.array([of_one(y, proba) for y, proba in pairs])
+    mean = float(values.mean(axis=0)) if average == "macro" else None
+    if confidence_level is None:
+        return values if mean is None else mean
+
+    import pandas as pd
+
+    draws: Options = {"n_resamples": n_resamples, "random_state": random_state}
+    draws |= {"n_jobs": n_jobs, "verbose": verbose}
+    draws |= {"confidence_level": confidence_level}
+    # The weights of the draws replace these.
+    draws["sample_weight"] = metric.keywords.get("sample_weight")
+    rows = [
+        (value, *_interval_or_nan(of_one, *pair, **draws))
+        for value, pair in zip(values, pairs, strict=True)
+    ]
+    index: list[Any] = names or [*range(len(rows))]
+    if mean is not None:
+        every = partial(per_label, metric)
+        rows.append((mean, *_interval_or_nan(every, y_true, y_proba, **draws)))
+        index = [*index, "macro"]
+    labels = pd.Index(index, dtype=object)
+    return pd.DataFrame(rows, index=labels, columns=["value", "low", "high"])
+
+
+def _interval_or_nan(
+    metric: Metric, y_true: Array, y_proba: Array, **draws: Any
+) -> tuple[float, float]:
+    """Return the confidence interval of a metric; NaN if there are too few samples."""
+    try:
+        return bootstrap_interval(metric, y_true, y_proba, **draws)
+    except ValueError:
+        return np.nan, np.nan
