@@ -36,7 +36,14 @@ from sklearn_calib._validation.declarations import (
 from sklearn_calib._validation.labels import as_labels, classes_of, encode_labels
 from sklearn_calib._validation.probabilities import check_proba, check_sample_weight
 from sklearn_calib._validation.samples import as_columns, check_columns
-from sklearn_calib._validation.types import Array, Metric, Options, Seed, Weights
+from sklearn_calib._validation.types import (
+    Array,
+    Floats,
+    Metric,
+    Options,
+    Seed,
+    Weights,
+)
 from sklearn_calib.metrics import bootstrap_interval, get_scorer
 
 if TYPE_CHECKING:
@@ -78,7 +85,8 @@ def compare(
     estimators : dict of str to object
         Fitted classifiers with `predict_proba`, or stored probabilities for `y`, of
         shape (n_samples, n_classes), or (n_samples,) for those of the positive class.
-        The keys are the names of the rows. For the predictions of a
+        The keys are the names of the rows. A list of classifiers or of arrays, such as
+        those of several random seeds, is one row. For the predictions of a
         :class:`~sklearn_calib.estimators.CalibratedClassifier` without its calibrator,
         pass ``classifier.uncalibrated()``.
 
@@ -136,7 +144,9 @@ def compare(
         values. The table is printed with one column for each metric, such as "0.051
         [0.015, 0.067]". The method ``table.formatted(digits=3)`` returns these strings
         as a DataFrame. If a metric fails for a classifier, there is a warning, and what
-        could not be computed is NaN.
+        could not be computed is NaN. If a row is a list, "value" is the mean of its
+        classifiers, and the table has the columns "std" for their standard deviation,
+        printed as "0.051 ± 0.004 [0.015, 0.067]".
 
     Raises
     ------
@@ -161,7 +171,9 @@ def compare(
     the metric of the scorer: with `method="debiased"` for calibration errors of this
     package, and with "bca" for other metrics and for scorers that are plain functions.
     They account for the sampling of the test data with fixed classifiers, not for the
-    variation between training runs.
+    variation between training runs, which the standard deviation of a list measures.
+    The limits of a list are the means of those of its classifiers. They are an interval
+    of the mean, which is wide if the classifiers err for different samples.
 
     In papers, the area under the ROC curve is usually "roc_auc_ovr" (one-vs-rest) or
     "roc_auc_ovo" (one-vs-one). With many classes, it can be large although the accuracy
@@ -190,10 +202,21 @@ def compare(
               value   low  high
     bayes      0.96  0.89  0.99
     logistic   0.87  0.80  0.93
+
+    Three random seeds as one row:
+
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> forests = [
+    ...     RandomForestClassifier(20, random_state=seed).fit(X[::2], y[::2])
+    ...     for seed in range(3)
+    ... ]
+    >>> table = compare({"forest": forests}, X[1::2], y[1::2], n_resamples=100)
+    >>> table["accuracy"].columns.to_list()
+    ['value', 'std', 'low', 'high']
     """
     import pandas as pd
 
-    from sklearn_calib.evaluation._table import CELL, ComparisonTable
+    from sklearn_calib.evaluation._table import CELL, CELL_OF_RUNS, ComparisonTable
 
     refuse_options(options, compare, "several metrics")
     if not isinstance(estimators, dict):
@@ -219,10 +242,12 @@ def compare(
     if labels is not None:  # also if there are only classifiers
         n_classes = len(as_labels(labels, "labels"))
         encode_labels(y, labels=labels, n_classes=n_classes, name="y")
-    predictions = {
-        name: _predict(name, each, X, y, labels) for name, each in estimators.items()
-    }
-    for _, classes in predictions.values():
+    runs = {name: _runs(each, len(y)) for name, each in estimators.items()}
+    places = [(name, index) for name, row in runs.items() for index in row]
+    predictions = [
+        _predict(name, index, runs[name][index], X, y, labels) for name, index in places
+    ]
+    for _, classes in predictions:
         encode_labels(y, labels=classes, n_classes=len(classes), name="y")
     settings = {
         "confidence_level": confidence_level,
@@ -231,21 +256,26 @@ def compare(
     }
     measured = Parallel(n_jobs=n_jobs, verbose=verbose)(
         delayed(_measure)(scorer, y, *prediction, sample_weight, settings)
-        for prediction in predictions.values()
+        for prediction in predictions
         for scorer in scorers.values()
     )
-    cells = product(predictions, metrics)
     # Warnings of other processes would be lost.
-    for (row, column), (_, error) in zip(cells, measured, strict=True):
+    for (place, column), (_, error) in zip(
+        product(places, metrics), measured, strict=True
+    ):
         if error:
+            name, index = place
             warnings.warn(
-                f"metrics[{column!r}] could not be computed for {row!r}, so its cell "
-                f"contains NaN. The error was {error}",
+                f"metrics[{column!r}] could not be computed for {name!r}{index}, so "
+                f"its cell contains NaN. The error was {error}",
                 UserWarning,
             )
-    columns = pd.MultiIndex.from_product([metrics, CELL])
-    values = np.reshape([cell for cell, _ in measured], (len(predictions), -1))
-    return ComparisonTable(values, index=list(predictions), columns=columns)
+    cells = np.reshape([cell for cell, _ in measured], (len(places), len(metrics), -1))
+    ends = np.cumsum([len(row) for row in runs.values()])
+    with_std = any("" not in row for row in runs.values())
+    values = [_summary(row, with_std=with_std) for row in np.split(cells, ends[:-1])]
+    columns = pd.MultiIndex.from_product([metrics, CELL_OF_RUNS if with_std else CELL])
+    return ComparisonTable(values, index=list(runs), columns=columns)
 
 
 def _check_any(names: Any, what: str) -> None:
@@ -254,19 +284,47 @@ def _check_any(names: Any, what: str) -> None:
         raise ValueError(f"{what} must not be empty, got {names}. Pass at least one.")
 
 
+def _runs(row: Any, n_samples: int) -> dict[str, Any]:
+    """Return the classifiers or arrays of a row by their index as text.
+
+    The index is empty unless there is a list of them. A list of numbers for each sample
+    is an array.
+    """
+    if not isinstance(row, list | tuple) or not len(row):
+        return {"": row}
+    first = row[0]
+    if not (isinstance(first, BaseEstimator) or hasattr(first, "predict_proba")):
+        ndim = np.ndim(first)
+        is_column = ndim == 1 and len(first) == n_samples != len(row)
+        if ndim != 2 and not is_column:
+            return {"": row}
+    return {f"[{index}]": each for index, each in enumerate(row)}
+
+
+def _summary(cells: Floats, *, with_std: bool) -> Floats:
+    """Return the cells of a row, given those of its runs (n_runs, n_metrics, 3)."""
+    mean = cells.mean(axis=0)
+    if with_std:
+        n_runs = len(cells)
+        spread = cells[..., 0].std(axis=0, ddof=1) if n_runs > 1 else np.nan
+        mean = np.insert(mean, 1, spread, axis=1)
+    return mean.ravel()
+
+
 def _predict(
-    name: str, estimator: Any, X: Any, y: Array, labels: ArrayLike | None
+    name: str, index: str, estimator: Any, X: Any, y: Array, labels: ArrayLike | None
 ) -> tuple[Array, Array]:
     """Return the probabilities and the classes of a classifier or of an array."""
+    where = f"estimators[{name!r}]{index}"
     if hasattr(estimator, "predict_proba"):
         if X is None:
             raise ValueError(
                 "X must contain the samples to predict, got None with a classifier for "
-                f"{name!r}. Pass X, or stored probabilities of this classifier."
+                f"{name!r}{index}. Pass X, or stored probabilities of this classifier."
             )
         if has_threshold(estimator):
             warnings.warn(
-                f"estimators[{name!r}] has a decision threshold, which is ignored: the "
+                f"{where} has a decision threshold, which is ignored: the "
                 "predicted class of all metrics is the most probable one. For metrics "
                 "of its own predictions, such as accuracy, use its method predict.",
                 UserWarning,
@@ -276,10 +334,9 @@ def _predict(
     if isinstance(estimator, BaseEstimator) or np.ndim(estimator) == 0:
         raise ValueError(
             "estimators must be arrays of probabilities or have predict_proba, got "
-            f"{type(estimator).__name__} for {name!r}. Wrap it in a "
+            f"{type(estimator).__name__} for {name!r}{index}. Wrap it in a "
             "CalibratedClassifier."
         )
-    where = f"estimators[{name!r}]"
     # Each metric reads its samples; these messages name the array.
     proba = as_columns(check_proba(estimator, name=where, allow_1d=True))
     if len(proba) != len(y):

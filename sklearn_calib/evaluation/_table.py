@@ -16,6 +16,8 @@ from sklearn_calib._validation.declarations import Interval, validate_params
 
 # Second level of the columns of a metric in a comparison.
 CELL = ["value", "low", "high"]
+# With the standard deviation over several classifiers, such as seeds.
+CELL_OF_RUNS = ["value", "std", "low", "high"]
 
 
 class CompleteTable(pd.DataFrame):
@@ -37,8 +39,9 @@ class CompleteTable(pd.DataFrame):
 class ComparisonTable(pd.DataFrame):
     """DataFrame of `compare`, which is printed with one column for each metric.
 
-    The first level of the columns is the metric, the second "value", "low" and "high".
-    Tables without all of these columns, such as selections, are printed as usual.
+    The first level of the columns is the metric, the second "value", "low" and "high",
+    with "std" after "value" if there are several classifiers in a row. Tables without
+    all of these columns, such as selections, are printed as usual.
     """
 
     @property
@@ -49,6 +52,9 @@ class ComparisonTable(pd.DataFrame):
     def formatted(self, digits: int = 3) -> pd.DataFrame:
         """Return a table of strings, such as "0.051 [0.015, 0.067]".
 
+        The mean and the standard deviation of several classifiers are written as
+        "0.051 ± 0.004 [0.015, 0.067]".
+
         Parameters
         ----------
         digits : int, default=3
@@ -57,20 +63,26 @@ class ComparisonTable(pd.DataFrame):
         Returns
         -------
         table : DataFrame of shape (n_estimators, n_metrics)
-            One column for each metric, with the value and its interval. Values without
-            an interval are shown alone.
+            One column for each metric, with the value, the standard deviation and the
+            interval. Those that are NaN are left out.
         """
         names = self.columns.unique(0)
         cells = {
-            name: [format_interval(*cell, digits=digits) for cell in self[name].values]
+            name: [
+                format_cell(**cell, digits=digits)
+                for cell in self[name].to_dict("records")
+            ]
             for name in names
         }
         return CompleteTable(cells, index=self.index, columns=names)
 
     def _is_whole(self) -> bool:
         """Return whether each metric has its value and both limits."""
-        levels, n_metrics = self.columns.nlevels, self.shape[1] // 3
-        return levels == 2 and [*self.columns.get_level_values(1)] == n_metrics * CELL
+        if self.columns.nlevels != 2:
+            return False
+        second = [*self.columns.get_level_values(1)]
+        n_metrics = second.count("value")
+        return second in (n_metrics * CELL, n_metrics * CELL_OF_RUNS)
 
     def _shown(self) -> pd.DataFrame:
         """Return the table as it is printed."""
@@ -83,8 +95,13 @@ class ComparisonTable(pd.DataFrame):
         return self._shown()._repr_html_()
 
 
-def format_interval(value: float, low: float, high: float, *, digits: int) -> str:
-    """Return a value and its interval as text; an interval of NaN is left out."""
-    if np.isnan(low):
-        return f"{value:.{digits}f}"
-    return f"{value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+def format_cell(
+    value: float, low: float, high: float, std: float = np.nan, *, digits: int
+) -> str:
+    """Return a value, its spread and its interval as text, without those of NaN."""
+    text = f"{value:.{digits}f}"
+    if not np.isnan(std):
+        text += f" ± {std:.{digits}f}"
+    if not np.isnan(low):
+        text += f" [{low:.{digits}f}, {high:.{digits}f}]"
+    return text

@@ -1,5 +1,6 @@
 """Tables of classifiers and metrics."""
 
+import re
 from decimal import Decimal
 from functools import partial
 
@@ -371,6 +372,90 @@ def test_a_misspelt_option_of_a_metric():
     metrics = {"ECE": partial(expected_calibration_error, n_bin=5)}
     with pytest.raises(TypeError, match=r"expected_cal.* got 'n_bin'.* 'n_bins'\?"):
         compare(MODELS, *DATA, metrics=metrics)
+
+
+def several(n_runs=3, X=FEW[0]):
+    """Return classifiers that differ, and their probabilities."""
+    parts = [slice(start, None, 5) for start in range(n_runs)]
+    models = [GaussianNB().fit(X_train[part], Y_train[part]) for part in parts]
+    return models, [model.predict_proba(X) for model in models]
+
+
+X_train, Y_train = X[::2], Y[::2]
+
+
+@pytest.mark.parametrize("form", [0, 1], ids=["classifiers", "arrays"])
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_several_seeds_are_one_row(form, kind):
+    runs = kind(several()[form])
+    options = {"metrics": ["accuracy", "neg_ece"], "n_resamples": 10, "random_state": 0}
+    table = compare({"several": runs, "one": runs[0]}, *FEW, **options)
+    each = compare(dict(enumerate(runs)), *FEW, **options)
+    assert list(table.index) == ["several", "one"]
+    for metric in ("accuracy", "ece"):
+        cell, cells = table.loc["several", metric], each[metric]
+        expected = cells.mean()
+        np.testing.assert_allclose(cell[expected.index], expected)
+        assert cell["std"] == pytest.approx(cells["value"].std())
+        one = table.loc["one", metric]
+        np.testing.assert_array_equal(one.drop("std"), cells.loc[0])
+        assert np.isnan(one["std"])
+
+
+def test_seeds_of_one_column_and_a_single_one():
+    """A list of as many columns as there are samples contains rows."""
+    X, y = TWO_CLASSES[0][:30], TWO_CLASSES[1][:30]
+    proba = BINARY.predict_proba(X)[:, 1]
+    options = {"metrics": ["neg_ece", "accuracy"], "n_resamples": 0}
+    rows = {"two": [proba, proba**2], "one": [proba[:, None]], "stored": proba}
+    table = compare(rows, None, y, **options)
+    assert table["ece"]["std"].isna().tolist() == [False, True, True]
+    np.testing.assert_array_equal(table.loc["one"], table.loc["stored"])
+    two = [*np.column_stack([1 - proba, proba])[:2]]
+    plain = compare({"rows": two}, None, ["pear", "apple"], **options)
+    assert plain.shape == (1, 6)
+
+
+def test_seeds_are_printed_with_their_spread():
+    rows = {"several": several()[1], "one": several()[1][0]}
+    options = {"metrics": ["accuracy"], "random_state": 0}
+    table = compare(rows, None, FEW[1], n_resamples=10, **options)
+    assert re.fullmatch(
+        r"0\.\d\d ± 0\.\d\d \[0\.\d\d, 0\.\d\d\]",
+        table.formatted(2).loc["several", "accuracy"],
+    )
+    assert "±" in repr(table)
+    assert "±" not in table.formatted(2).loc["one", "accuracy"]
+    bare = compare(rows, None, FEW[1], n_resamples=0, **options).formatted(1)
+    assert re.fullmatch(r"0\.\d ± 0\.\d", bare.loc["several", "accuracy"])
+
+
+def test_messages_name_the_seed():
+    models, proba = several(2)
+    with pytest.raises(ValueError, match=r"got None with a classifier for 'net'\[0\]"):
+        compare({"net": models}, None, FEW[1])
+    with pytest.raises(ValueError, match=r"predict_proba, got SVC for 'net'\[1\]"):
+        compare({"net": [models[0], SVC().fit(*DATA)]}, *FEW)
+    with pytest.raises(
+        ValueError, match=r"estimators\['net'\]\[1\] must contain one row"
+    ):
+        compare({"net": [proba[0], proba[1][:5]]}, None, FEW[1])
+    impossible = np.where(proba[1] == proba[1].max(1, keepdims=True), 1.0, 0)
+
+    def finite(y_true, y_proba):
+        if y_proba.max() == 1:
+            raise ValueError("infinite")
+        return np.mean(y_true == "pear")
+
+    with pytest.warns(UserWarning, match=r"for 'net'\[1\], so its cell contains NaN"):
+        table = compare(
+            {"net": [proba[0], impossible], "other": proba[0]},
+            None,
+            FEW[1],
+            metrics={"own": finite},
+            n_resamples=0,
+        )
+    assert table["own"]["value"].isna().tolist() == [True, False]
 
 
 def test_samples_that_require_grad():
