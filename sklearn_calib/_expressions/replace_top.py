@@ -48,7 +48,8 @@ def replace_top(logits: Values, confidence: Values, rest: Values) -> Values:
     is_less = confidence < softmax(logits)[rows, top]
     inverse = np.ones(len(logits))
     inverse[is_less] = _row_inverse(logits[is_less], confidence[is_less], rest[is_less])
-    others = logits * inverse[:, None]
+    # Products of logits far from zero would not keep their differences.
+    others = (logits - logits.max(axis=1, keepdims=True)) * inverse[:, None]
     others[rows, top] = -np.inf
     proba = softmax(others) * rest[:, None]
     proba[rows, top] = confidence
@@ -105,5 +106,5 @@ def _replace_top(logits: Tensor, confidence: Tensor, rest: Tensor) -> Tensor:
         slope = where(is_less, (others * gap).sum(axis=1, keepdims=True), 1.0)
         step = total * (log(total) - target) / slope
         inverse = inverse + where(is_less, maximum(step, 0.0), 0.0)
-    others = where(top, -np.inf, logits * where(is_less, inverse, 1.0))
+    others = where(top, -np.inf, -gap * where(is_less, inverse, 1.0))
     return where(top, confidence, softmax(others) * rest)

@@ -240,7 +240,9 @@ def estimate_priors(
         check_columns(y_proba, None, classes)
     weight = check_sample_weight(sample_weight, proba)
     weight = np.ones(len(proba)) if weight is None else weight
-    likelihood, weight = proba[weight > 0] / train, weight[weight > 0]
+    # The ratio to a subnormal prior would be infinite.
+    likelihood = proba[weight > 0] / np.maximum(train, np.finfo(np.float64).tiny)
+    weight = weight[weight > 0]
     # The sum is the number of samples with equal weights and the same information.
     weight = weight * (weight.sum() / (weight**2).sum())
     fits = [_fit(likelihood, weight, c * len(train) * train) for c in STRENGTHS]

@@ -177,11 +177,16 @@ def load(
 
 
 def _check_path(path: Any) -> Path:
-    """Return a path, or raise TypeError."""
+    """Return a path, or raise an error."""
     if not isinstance(path, str | os.PathLike):
         raise TypeError(
             f"path must be a string or a path, got {shown(path)}. Pass the name of a "
             'file, such as "calibrator.json".'
+        )
+    if "\0" in str(path):
+        raise ValueError(
+            f"path must not contain null characters, got {shown(path)}. Pass the name "
+            'of a file, such as "calibrator.json".'
         )
     return Path(path)
 

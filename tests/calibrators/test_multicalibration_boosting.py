@@ -272,6 +272,18 @@ def test_few_samples_and_separable_groups():
     assert 0.9 < proba[np.arange(500), y].mean() < 1
 
 
+def test_the_smallest_precision_is_none():
+    """Its inverse is infinite."""
+    logits, y, groups = draw()
+    one, other = (
+        boosting(n_bins=2, lambd=lambd).fit(logits, y, groups=groups)
+        for lambd in (5e-324, 1e-90)
+    )
+    assert_allclose(
+        *(each.predict_proba(logits, groups=groups) for each in (one, other))
+    )
+
+
 def test_files(tmp_path):
     logits, y, groups = draw(n_classes=3)
     fitted = boosting().fit(logits, y, groups=groups)

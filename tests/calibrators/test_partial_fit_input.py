@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -83,6 +84,19 @@ def test_a_tiny_half_life_keeps_only_the_last_batch(calibrator):
     assert distance(one, other, softmax(X, axis=1)) == 0
 
 
+def test_numbers_of_other_types():
+    """A half-life of numpy, whose comparison may overflow, and weights as decimals."""
+    X, y = draw(300)
+    proba, weight = softmax(X, axis=1), 1 + np.arange(300) % 3
+    online = TemperatureScaling().partial_fit(
+        proba, y, weight, classes=range(3), half_life=np.float32(7)
+    )
+    same = TemperatureScaling().partial_fit(
+        proba, y, [Decimal(w) for w in weight.tolist()], classes=range(3), half_life=7.0
+    )
+    assert distance(online, same, proba) == 0
+
+
 @every_calibrator
 def test_fit_starts_anew(calibrator):
     X, y = draw(2000)
@@ -150,6 +164,10 @@ BAD = {
     "equal classes": (
         lambda: PlattScaling().partial_fit(PROBA, CODES, classes=[0, 1, 1]),
         "classes must contain 3 distinct labels",
+    ),
+    "classes of another type": (
+        lambda: PlattScaling().partial_fit(PROBA, CODES, classes=[{}, {}, {}]),
+        "classes must contain labels of one type .* got dict",
     ),
     "other classes": (
         lambda: _online().partial_fit(PROBA, CODES, classes=[1, 2, 3]),
@@ -235,7 +253,7 @@ def _many():
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input(case):
     call, message = BAD[case]
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         call()
 
 

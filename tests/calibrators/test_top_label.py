@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+import torch
 from scipy.special import logsumexp, softmax
 from sklearn.base import clone
 from sklearn.datasets import load_iris
@@ -218,6 +219,20 @@ def test_small_and_large_logits(size):
     proba = model.fit(logits, y).predict_proba(logits)
     assert (proba > 0).all()
     assert proba.max(axis=1).mean() == pytest.approx(0.9, abs=0.05)
+
+
+def test_logits_far_from_zero(make_logits):
+    """Multiples of 1/8 keep their differences at 1e15, but their products do not."""
+    logits, y = make_logits(500)
+    logits = np.round(8 * logits) / 8
+    fitted = TopLabelCalibrator(PlattScaling(), from_logits=True).fit(logits, y)
+    expected = fitted.predict_proba(logits)
+    found = fitted.predict_proba(logits + 1e15)
+    np.testing.assert_allclose(found.sum(axis=1), 1)
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+    module = fitted.to_torch()
+    tensor = torch.as_tensor(logits + 1e15)
+    np.testing.assert_allclose(module(tensor).numpy(), expected, atol=1e-9)
 
 
 def test_the_warning_of_few_errors_is_that_of_the_calibrator():

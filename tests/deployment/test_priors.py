@@ -53,6 +53,19 @@ def test_adjustment_of_zeros_and_extreme_ratios():
     np.testing.assert_allclose(found, proba, atol=1e-15)
 
 
+@pytest.mark.filterwarnings("ignore:The estimated priors of some classes")
+@pytest.mark.filterwarnings("ignore:The predictions for")
+def test_estimate_with_a_subnormal_training_prior():
+    """Ratios to it would be infinite."""
+    proba = np.random.default_rng(0).dirichlet(np.ones(3), 50)
+    estimates = [
+        estimate_priors(proba, [0.5, 0.5, tiny], n_resamples=5, random_state=0)
+        for tiny in (5e-324, 1e-300)
+    ]
+    for one, other in zip(*estimates, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+
 def test_adjustment_keeps_single_precision():
     _, proba = draw(50, NEW)
     found = adjust_priors(proba.astype(np.float32), TRAIN, NEW)

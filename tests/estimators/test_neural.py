@@ -356,10 +356,12 @@ def test_partial_fit_takes_a_part_with_one_class(table):
         ({"early_stopping": True}, [0, 1], "early_stopping must be False"),
         ({}, ["cat"], "at least 2 classes"),
         ({}, ["cat", "dog"], "eel"),
+        ({}, [["cat"], ["dog"], ["eel"]], r"classes must be a 1-d array .*\(3, 1\)"),
+        ({}, [{}, {}], "classes must contain labels of one type .* got dict"),
     ],
 )
 def test_partial_fit_says_what_is_wrong(table, params, classes, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         NeuralClassifier(**params).partial_fit(*table, classes=classes)
 
 

@@ -320,6 +320,9 @@ def test_bad_input():
         one.merge(CalibrationAccumulator(labels=LABELS[::-1]))
     with pytest.raises(TypeError, match=r"y_proba must be array-like, got None\. Pass"):
         one.update(["a", "b"], None, groups=[0, 1])
+    for batches in (None, 3, lambda: [problem()]):
+        with pytest.raises(TypeError, match=r"batches must be an iterable .*, got"):
+            CalibrationAccumulator.from_batches(batches, labels=LABELS)
     for method in (one.compute, one.scores, one.error_bound, one.reliability_curve):
         with pytest.raises(NotFittedError, match="does not contain any samples"):
             method()
@@ -327,5 +330,8 @@ def test_bad_input():
         CalibrationAccumulator(labels=LABELS, n_bins=0).update(*problem())
     with pytest.raises(ValueError, match="reduce_bias must be False"):
         one.update(*problem()).compute(norm="max", reduce_bias=True)
+    for mode in (np.array(["top_label", "positive"]), ["top_label"], 3, "positive"):
+        with pytest.raises(ValueError, match=r"mode must be one of \['top_label'\]"):
+            one.compute(mode=mode)
     with pytest.raises(ValueError, match=r'mode must be .* got "classwise"'):
         CalibrationAccumulator(labels=LABELS, mode="classwise").reliability_curve()

@@ -54,6 +54,12 @@ def test_what_is_not_a_path(path, fitted):
             use()
 
 
+def test_a_path_with_a_null_character(fitted):
+    for use in (lambda: save(fitted[0], "a\0b"), lambda: load("a\0b")):
+        with pytest.raises(ValueError, match=r"path must not contain null .*\. Pass"):
+            use()
+
+
 def test_errors_of_the_system_name_the_path(net, fitted, tmp_path, monkeypatch):
     file = tmp_path / "missing" / "model"
     for model in (fitted[0], net):

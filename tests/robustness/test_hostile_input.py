@@ -24,18 +24,6 @@ def _importable():
         sys.modules.pop(name)
 
 
-# Faults that are known and remain.
-KNOWN = {
-    # scikit-learn's metrics refuse decimals as labels: their cells are NaN, with a
-    # warning.
-    ("evaluation.compare[fitted]", "decimals"),
-    # NaN for new logits near the largest number. The cause is not known yet.
-    ("calibrators.TopLabelCalibrator[logits]", "far away"),
-    # A RuntimeWarning for a penalty near the smallest number.
-    ("calibrators.MulticalibrationBoosting[three]", "tiny"),
-}
-
-
 def faults_of(tries, **options):
     """Return a line for each try that is a fault."""
     from hostile.workers import run
@@ -43,13 +31,8 @@ def faults_of(tries, **options):
     return "\n".join(
         f"{outcome.category}: {name}, {changes}: {outcome.detail}"
         for (name, changes, _), outcome in run(tries, **options)
-        if outcome.is_fault and not is_known(name, changes)
+        if outcome.is_fault
     )
-
-
-def is_known(name, changes):
-    """Return whether a try has the only value that is known to be a fault."""
-    return len(changes) == 1 and (name, *changes.values()) in KNOWN
 
 
 def test_each_argument_meets_a_value_and_each_value_a_name(processes):

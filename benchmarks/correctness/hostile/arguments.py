@@ -1,6 +1,7 @@
 """Valid arguments by name in each setting, and tables for rare arguments."""
 
-from functools import cache
+from functools import cache, partial
+from importlib import import_module
 from importlib.util import find_spec
 
 import numpy as np
@@ -48,6 +49,10 @@ SPECIAL = {
     "calibrators.get_calibrator": {"name": "platt"},
     "estimators.NeuralClassifier": {"y": problem()[1]},
     "estimators.RefCalClassifier": {"refine__max_epochs": 1, "head__max_epochs": 1},
+    # Its weights are at most one.
+    "deployment.CalibrationMonitor": {
+        "sample_weight": np.linspace(0.2, 0.9, N_SAMPLES)
+    },
     "estimators.SelectiveClassifier": {"coverage": 0.8, "abstain_label": -1},
 }
 if find_spec("lightgbm"):
@@ -55,6 +60,14 @@ if find_spec("lightgbm"):
 
     booster = LGBMClassifier(n_estimators=2, reg_lambda=1, n_jobs=1, verbosity=-1)
     SPECIAL["calibrators.BoostingCalibrator"] = {"estimator": booster}
+
+
+# Settings whose valid arguments are in `hostile/uses.py`, which imports this file.
+USED = ["stream", "listed", "files", "paths", "content"]
+
+
+def given_to_use(setting):
+    return import_module("hostile.uses").valid(setting)
 
 
 @cache
@@ -82,6 +95,9 @@ def valid(setting):
         "max_risk": 0.5,
         "coverage": 0.8,
         "threshold": 0.2,
+        "train_priors": np.full(n_classes, 1 / n_classes),
+        "priors": np.arange(1, n_classes + 1) / np.arange(1, n_classes + 1).sum(),
+        "classes": np.arange(n_classes),
         "score": "neg_ece",
         "guard": "neg_log_loss",
         "scoring": "neg_ece",
@@ -107,6 +123,9 @@ def valid(setting):
         "images": lambda: {"X": rng.uniform(size=(4, 1, 8, 8)), "name": "contrast"},
         "history": lambda: {"history": trained().history_, "estimator": trained()},
         "validation": validation_set,
+        "online data": lambda: {"X": logits},
+        "accumulated": lambda: {"mode": "positive"},
+        **{name: partial(given_to_use, name) for name in USED},
     }
     return common | special.get(setting, dict)()
 

@@ -2,6 +2,7 @@
 
 import inspect
 from contextlib import chdir
+from functools import cache
 from tempfile import TemporaryDirectory
 
 import matplotlib.pyplot as plt
@@ -11,7 +12,7 @@ from sklearn.base import BaseEstimator
 from skorch.callbacks import Callback
 from torch import nn
 
-from hostile import arguments
+from hostile import arguments, uses
 from sklearn_calib import NeuralClassifier, deployment
 from sklearn_calib.calibrators import Calibrator, GroupCalibrator
 from sklearn_calib.callbacks import UpdateLoss
@@ -36,13 +37,27 @@ def needed(*names):
     return {name: inspect.Parameter(name, kind) for name in names}
 
 
+def required(parameters):
+    """Return the parameters that have no default."""
+    return {k: v for k, v in parameters.items() if v.default is v.empty}
+
+
 def weighted(sample_weight=None):
     """Signature of methods `fit` that take weights as a keyword argument."""
+
+
+@cache
+def methods():
+    """Return the setting, the call and the parameters of methods by name."""
+    return uses.methods(parameters, needed)
 
 
 def recipes(name, thing):
     """Yield (setting, call, parameters by name) of each way to use a public name."""
     topic = name.partition(".")[0]
+    if name in methods():
+        yield methods()[name]
+        return
     kind = kind_of(topic, thing)
     if name in OWN:
         yield from OWN[name](thing)
@@ -147,6 +162,11 @@ def calibrator(kind):
     yield "three", call, wanted
     yield "two", call, wanted
     yield "logits", call, {**wanted, **needed("from_logits")}
+    yield "stream", uses.stream(kind), {**required(own), **needed("batches", "labels")}
+    if hasattr(kind, "partial_fit"):
+        options = parameters(kind.partial_fit)
+        online = {**options, **needed("classes", "X_new")}
+        yield "online", uses.online(kind), online
 
 
 def group_calibrator(kind):
@@ -250,6 +270,29 @@ def accumulator(kind):
     yield "chunks", call, {**own, **parameters(kind.update)}
 
 
+def monitor(kind):
+    own = parameters(kind)
+    yield "chunks", uses.monitored, {**own, **parameters(kind.update)}
+
+
+def temperature_accumulator(_):
+    yield "narrow", uses.temperature_of_chunk, parameters(uses.temperature_of_chunk)
+
+
+def of_priors(function):
+    for setting in ("three", "two"):
+        yield setting, function, parameters(function)
+
+
+def file(setting, call, *names):
+    """Return a recipe of a function of files."""
+
+    def recipe(_):
+        yield setting, uses.in_a_folder(call), needed(*names)
+
+    return recipe
+
+
 def monitor_display(kind):
     def call(y_true, y_proba, labels, **options):
         model = deployment.CalibrationMonitor(labels=labels).update(y_true, y_proba)
@@ -261,11 +304,6 @@ def monitor_display(kind):
     options = parameters(kind.from_monitor)
     del options["monitor"]  # made of the chunk
     yield "chunks", call, {**parameters(call), **options}
-
-
-def none(_):
-    """Leave out what has the input of something else that is tried."""
-    return ()
 
 
 def class_report(function):
@@ -340,8 +378,7 @@ def ranks(function):
 
 
 OWN = {
-    # The chunks of TemperatureScaling.
-    "calibrators.TemperatureAccumulator": none,
+    "calibrators.TemperatureAccumulator": temperature_accumulator,
     "calibrators.PerLabelCalibrator": per_label_calibrator,
     "callbacks.valid_ece": on_validation,
     "callbacks.valid_log_loss": on_validation,
@@ -354,6 +391,9 @@ OWN = {
     "datasets.make_long_tailed": on_data,
     "estimators.iterate_batches": batches,
     "evaluation.calibration_report": class_report,
+    "deployment.CalibrationMonitor": monitor,
+    "deployment.adjust_priors": of_priors,
+    "deployment.estimate_priors": of_priors,
     "displays.MonitorDisplay": monitor_display,
     "evaluation.compare": on_fitted,
     "evaluation.evaluate_ood": on_fitted,
@@ -361,4 +401,8 @@ OWN = {
     "losses.soft_rank": ranks,
     "metrics.CalibrationAccumulator": accumulator,
     "metrics.per_label": per_label,
+    "persistence.from_dict": file("files", uses.read_document, "document"),
+    "persistence.load": file("paths", uses.load_path, "path"),
+    "persistence.save": file("files", uses.save_and_load, "model", "path"),
+    "persistence.to_dict": file("files", uses.through_a_dict, "model"),
 }

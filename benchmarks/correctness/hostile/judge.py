@@ -22,6 +22,9 @@ FAULTS = set(CATEGORIES) - {RIGHT, CLEAR}
 CLEAR_MESSAGES = re.compile(
     r"could not convert string to float"
     r"|got an unexpected keyword argument|missing \d+ required"
+    # Files and their parts, and messages of scikit-learn about a chunk.
+    r"|\[Errno \d+\]|cannot be (?:loaded|written)|^Chunk \d+ of batches: "
+    r"|^(?:object\.|format |version )"
 )
 
 
@@ -74,7 +77,8 @@ def is_clear(error, names):
     """Return whether the error has a suitable type and a clear message."""
     if type(error).__module__.partition(".")[0] not in ("builtins", "sklearn"):
         return False
-    if not isinstance(error, ValueError | TypeError) or isinstance(error, UnicodeError):
+    kinds = ValueError | TypeError | OSError  # the last one of files
+    if not isinstance(error, kinds) or isinstance(error, UnicodeError):
         return False
     message = str(error)
     if CLEAR_MESSAGES.search(message) or is_raised_by_sklearn(error):

@@ -10,12 +10,13 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 
-from hostile import arguments, calls, options, tensors, values
+from hostile import arguments, calls, options, tensors, uses, values
 from hostile.values import ANY, INVALID, OPEN, VALID
 
 TOPICS = [
     *("metrics", "losses", "calibrators", "estimators"),
     *("displays", "evaluation", "datasets", "callbacks"),
+    *("deployment", "persistence"),
 ]
 # Base classes without behaviour.
 ABSTRACT = {
@@ -40,6 +41,7 @@ SHARED = {
     "groups": arguments.GROUPS,
     **dict.fromkeys(["y_true", "y"], values.LABELS),
     **dict.fromkeys(["scores_in", "scores_out"], arguments.SCORES),
+    **dict.fromkeys(["train_priors", "priors"], uses.PRIORS),
 }
 RARE = {"one class", "boolean inside", "short", "nothing", "empty", "empty list"}
 # scikit-learn's classifiers check their data.
@@ -67,6 +69,14 @@ BATCH = {
 }
 
 
+def opened(table):
+    """Return a table whose valid values may also be refused."""
+    return {
+        key: each._replace(verdict=OPEN) if each.verdict == VALID else each
+        for key, each in table.items()
+    }
+
+
 def of_predictions(table):
     """Return the tables of a setting whose predictions have this one."""
     names = ["y_proba", "y_proba_a", "y_proba_b", "posterior", "X", "X_new"]
@@ -92,6 +102,31 @@ TABLES = {
     "validation": {**SHARED, "y": {}},
     "chunks": {**of_predictions(MATRIX), "y_true": OF_KNOWN_CLASSES},
     "plain": of_predictions(MATRIX),
+    "accumulated": SHARED,
+    "listed": {"batches": uses.LISTED},
+    "stream": {**SHARED, "batches": uses.BATCHES},
+    # Their weights must not be extreme, nor the temperature of the accumulator.
+    "online": {
+        **of_predictions(MATRIX),
+        "y": OF_KNOWN_CLASSES,
+        "classes": arguments.LABEL_LISTS,
+        "sample_weight": opened(values.WEIGHTS),
+    },
+    "narrow": {
+        "X": opened(MATRIX),
+        "y": opened(OF_KNOWN_CLASSES),
+        "labels": arguments.LABEL_LISTS,
+        "sample_weight": opened(values.WEIGHTS),
+    },
+    "online data": {
+        **SHARED,
+        "X": arguments.DATA,
+        "y": OF_KNOWN_CLASSES,
+        "classes": arguments.LABEL_LISTS,
+    },
+    "files": {"model": uses.MODELS, "path": uses.PATHS, "document": uses.DOCUMENTS},
+    "paths": {"path": uses.PATHS_TO_LOAD},
+    "content": {"content": uses.CONTENTS},
     "data": {**HANDED_ON, "y": OF_ANY_CLASSES},
     **{
         key: {"X": tensors.NO_INPUTS, "target": tensors.NO_INPUTS, "sample_weight": {}}
@@ -107,9 +142,34 @@ SETTLED = {
     ("two", "y_true", "boolean inside"): OPEN,
     ("two", "y", "boolean inside"): OPEN,
     # One chunk does not determine the labels.
-    ("chunks", "labels", "nothing"): INVALID,
+    **{
+        (setting, "labels", "nothing"): INVALID
+        for setting in ("chunks", "stream", "narrow")
+    },
+    **{
+        (setting, "classes", "nothing"): INVALID
+        for setting in ("online", "online data")
+    },
+    # A chunk may lack a class.
+    ("online data", "classes", "longer"): VALID,
     # A chunk without weight adds nothing.
     ("chunks", "sample_weight", "zeros"): VALID,
+    ("narrow", "sample_weight", "zeros"): OPEN,
+    # Groups are optional there.
+    ("metrics.CalibrationAccumulator", "groups", "nothing"): VALID,
+    # Weights of a monitor are at most one.
+    **{
+        ("deployment.CalibrationMonitor", "sample_weight", key): verdict
+        for key, verdict in (
+            *((f"times {factor:g}", OPEN) for factor in (7.0, 1e100, 1e300, 1e307)),
+            *(("integers", INVALID), ("wide", OPEN)),
+        )
+    },
+    # Nothing else has the number of samples.
+    **{
+        (f"deployment.{name}", "y_proba", "short"): VALID
+        for name in ("adjust_priors", "estimate_priors")
+    },
     # Shapes of results are inferred so.
     ("tensors", "logits", "meta"): ANY,
     ("embeddings", "embeddings", "meta"): ANY,
@@ -149,6 +209,7 @@ SETTLED = {
     },
     # Predictions have the columns of the data in fit.
     **{("fit", key, "one column"): INVALID for key in ("X", "X_new")},
+    ("online data", "X", "one column"): INVALID,
     # All samples are of one group.
     ("evaluation.calibration_report", "groups", "nothing"): VALID,
     # Predictions have one column of groups; there is no row for all samples.
@@ -183,7 +244,17 @@ SETTLED = {
     # The number of samples to predict may differ from that in fit.
     **{
         (setting, "X_new", "short"): VALID
-        for setting in ("three", "two", "logits", "fit", "several labels")
+        for setting in ("three", "two", "logits", "fit", "several labels", "online")
+    },
+    # The groups are those of the samples to predict.
+    **{
+        (f"calibrators.{name}.predict_proba", *key): verdict
+        for name in ("PerGroupCalibrator", "MulticalibrationBoosting")
+        for key, verdict in (
+            (("X_new", "short"), INVALID),
+            (("groups", "two columns"), INVALID),
+            (("groups", "overall"), VALID),
+        )
     },
     # Numbers of repetitions are at least one.
     **{
@@ -197,6 +268,8 @@ SETTLED = {
     },
     # The cell of one of them contains NaN then, and a warning says so.
     **{("evaluation.compare", "sample_weight", key): ANY for key in SMALL_WEIGHTS},
+    # As do cells of metrics of scikit-learn, which refuse such labels.
+    ("evaluation.compare", "y", "decimals"): ANY,
 }
 
 
@@ -263,7 +336,7 @@ def subjects():
     """Return all subjects by name, in each setting that they have."""
     return {
         subject.name: subject
-        for name, thing in public_names().items()
+        for name, thing in {**public_names(), **calls.methods()}.items()
         for subject in subjects_of(name, thing)
     }
 

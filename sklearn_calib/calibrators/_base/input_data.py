@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_consistent_length
 
 from sklearn_calib._numerics.sample_blocks import Block, Blocks, array_blocks
-from sklearn_calib._validation.arrays import check_numbers, on_cpu
+from sklearn_calib._validation.arrays import as_numbers, on_cpu
 from sklearn_calib._validation.labels import as_labels, encode_labels
 from sklearn_calib._validation.probabilities import (
     are_proba,
@@ -209,7 +209,7 @@ def check_chunk_weight(weight: Any, X: Floats) -> Weights:
     """Return the weights of a chunk, which may all be zero but not extreme."""
     if weight is None:
         return None
-    weight = np.asarray(check_numbers(weight, "sample_weight"))
+    weight = as_numbers(weight, "sample_weight")
     if weight.shape == (len(X),) and (weight == 0).all():
         return np.zeros(len(X))
     checked = check_sample_weight(weight, X)

@@ -25,7 +25,11 @@ from sklearn_calib._solvers.logistic import solve_jittered
 from sklearn_calib._state.json_values import refuse
 from sklearn_calib._state.schema import FINITE, NON_NEGATIVE, Fields, Numbers, Spec
 from sklearn_calib._validation.arrays import check_numbers, on_cpu, shorten, shown
-from sklearn_calib._validation.labels import as_labels, encode_labels
+from sklearn_calib._validation.labels import (
+    as_labels,
+    distinct_labels,
+    encode_labels,
+)
 from sklearn_calib._validation.samples import check_columns, check_order
 from sklearn_calib._validation.types import Array, Floats
 from sklearn_calib.calibrators._base.calibrator import Calibrator
@@ -206,6 +210,7 @@ class _OnlineCalibrator(Calibrator):
                 "Pass the class label of each column, such as estimator.classes_."
             )
         if is_first:
+            distinct_labels(classes, "classes")  # refuses labels of other types
             self.classes_ = as_labels(classes, "classes")
             self._past = {"counts": np.zeros(len(self.classes_))}
             self._settings_seen = str(self.get_params())
@@ -361,6 +366,8 @@ def _remaining(half_life: Any, weight: float) -> float:
     if half_life is None:
         return 1.0
     is_number = isinstance(half_life, Real) and not isinstance(half_life, bool)
+    # numpy compares in its own precision, in which the largest number may overflow.
+    half_life = half_life.item() if isinstance(half_life, np.generic) else half_life
     if not (is_number and 0 < half_life <= sys.float_info.max):
         raise ValueError(
             f"half_life must be a positive number of samples, got {shown(half_life)}. "

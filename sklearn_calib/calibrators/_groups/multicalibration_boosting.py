@@ -28,6 +28,8 @@ VARIANCES = np.geomspace(1e-4, 1, 21)
 LEAST_RATIO = 2.0
 # In later passes, the variances stay the same, so that the effects converge.
 N_ESTIMATES = 5
+# A smaller precision is as good as none, and products with its inverse would overflow.
+LEAST_LAMBD = 1e-100
 # No step is longer. The search ends when no effect changes by more than the tolerance.
 LONGEST_STEP, TOLERANCE = 1.0, 0.01
 
@@ -233,7 +235,9 @@ class MulticalibrationBoosting(GroupCalibrator):
         self.bin_edges_ = np.array([edges_of(column) for column in logits.T])
         scores, bins = _centred(logits), self._bins(logits)
         no_bins = np.zeros_like(bins[:1])
-        variance = None if isinstance(self.lambd, str) else 1 / self.lambd
+        variance = None
+        if not isinstance(self.lambd, str):
+            variance = 1 / max(self.lambd, LEAST_LAMBD)
         columns = []
         for group, size in zip(groups[counted].T, self._sizes(), strict=True):
             columns.append(

@@ -18,7 +18,11 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from sklearn_calib._validation.arrays import check_numbers, is_dict, shown
 from sklearn_calib._validation.declarations import did_you_mean
-from sklearn_calib._validation.labels import as_labels, encode_labels
+from sklearn_calib._validation.labels import (
+    as_labels,
+    distinct_labels,
+    encode_labels,
+)
 from sklearn_calib._validation.types import Array, Ints, Weights
 from sklearn_calib.estimators._neural.batches import Batch, as_batch, collate
 
@@ -383,9 +387,21 @@ def distinct_classes(classes: ArrayLike) -> Array:
     return given
 
 
+def _sorted_classes(classes: ArrayLike) -> Array:
+    """Return the sorted distinct classes; raise an error for other than labels."""
+    given = as_labels(classes, "classes")
+    if given.ndim != 1:
+        raise ValueError(
+            f"classes must be a 1-d array of labels, got the shape {given.shape}. Pass "
+            "all classes, such as numpy.unique(y) of the whole data."
+        )
+    distinct_labels(given, "classes")  # refuses labels that cannot be sorted
+    return np.unique(given)
+
+
 def _stay_the_same(known: Array | None, classes: ArrayLike | None) -> Array | None:
     """Return the sorted classes; raise ValueError if they are known to be others."""
-    given = None if classes is None else np.unique(as_labels(classes, "classes"))
+    given = None if classes is None else _sorted_classes(classes)
     if known is None or given is None:
         return given if known is None else known
     if not np.array_equal(given, np.unique(known)):

@@ -211,12 +211,18 @@ class CalibrationAccumulator(Accumulator):
         Raises
         ------
         TypeError
-            If a batch is not a tuple or a list.
+            If `batches` is not iterable, or a batch is not a tuple or a list.
 
         ValueError
             If a batch does not have two or three items, or is invalid.
         """
         new = cls(**params)
+        if not isinstance(batches, Iterable):
+            raise TypeError(
+                "batches must be an iterable of tuples (y_true, y_proba) or "
+                f"(y_true, y_proba, sample_weight), got {shown(batches)}. Pass a list, "
+                "or call the function that returns the batches."
+            )
         for number, batch in enumerate(batches):
             if not isinstance(batch, tuple | list):
                 raise TypeError(
@@ -693,10 +699,10 @@ class CalibrationAccumulator(Accumulator):
         modes = self._modes()
         if mode is None and len(modes) == 1:
             return modes[0]
-        if mode not in modes:
+        if not isinstance(mode, str) or mode not in modes:
             raise ValueError(
                 f"mode must be one of {modes}, the modes of this accumulator, got "
-                f"{mode!r}."
+                f"{shown(mode)}."
             )
         return mode
 
