@@ -303,6 +303,33 @@ def register(*, with_networks: bool) -> None:
         register_one(RefCalClassifier, refcal, raw_scores=[True, False])
 
 
+@cache
+def correct_trees() -> None:
+    """Let skl2onnx convert classifiers with histogram-based trees, in this process.
+
+    A split between missing and other values has an infinite threshold, where the search
+    for the threshold of float64 data that is equivalent to that of scikit-learn never
+    ends. The direction of missing values is a boolean, which onnx does not accept.
+    """
+    from skl2onnx.common import tree_ensemble
+
+    search, add = tree_ensemble.sklearn_threshold, tree_ensemble.add_node
+
+    def threshold(value: Any, *args: Any) -> Any:
+        return value if np.isinf(value) else search(value, *args)
+
+    def add_node(
+        *args: Any, nodes_missing_value_tracks_true: Any = 0, **options: Any
+    ) -> None:
+        options["nodes_missing_value_tracks_true"] = int(
+            nodes_missing_value_tracks_true
+        )
+        add(*args, **options)
+
+    tree_ensemble.sklearn_threshold = threshold
+    tree_ensemble.add_node = add_node
+
+
 def register_calibrators(base: type[Calibrator] = Calibrator) -> None:
     """Register the calibrators that have been imported, unless someone else has."""
     from skl2onnx._supported_operators import sklearn_operator_name_map

@@ -100,7 +100,11 @@ def to_onnx(
     ['label', 'probabilities']
     """
     _check_installed()
-    from sklearn_calib.onnx._converters import register, register_calibrators
+    from sklearn_calib.onnx._converters import (
+        correct_trees,
+        register,
+        register_calibrators,
+    )
     from sklearn_calib.onnx._onnx_graph import to_proto, unwrapped
 
     _check_model(model)
@@ -113,6 +117,7 @@ def to_onnx(
     # Otherwise, no network can have been fitted, and importing torch takes seconds.
     register(with_networks="torch" in sys.modules)
     register_calibrators()
+    correct_trees()
     proto = to_proto(unwrapped(model), _initial_types(columns), opset)
     _add_metadata(proto, model)
     if atol < np.inf:

@@ -10,7 +10,11 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import make_classification
 from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
-from sklearn.ensemble import RandomForestClassifier, VotingClassifier
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+    VotingClassifier,
+)
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
@@ -87,6 +91,24 @@ def test_other_classifiers(data, largest_difference):
     parts += [("b", LogisticRegression())]
     voting = VotingClassifier(parts, voting="soft", flatten_transform=False)
     assert largest_difference(voting.fit(X, y), X) < 1e-9
+
+
+def test_trees_with_missing_values(largest_difference):
+    """The threshold between missing and other values is infinite."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2)).astype(np.float32)
+    X[rng.random(X.shape) < 0.3] = np.nan
+    y = (np.isnan(X[:, 0]) ^ (rng.random(200) < 0.1)).astype(int)
+    trees = HistGradientBoostingClassifier(max_iter=2, max_depth=3).fit(X, y)
+    (first,), *_ = trees._predictors
+    assert np.isinf(first.nodes["num_threshold"]).any()
+    assert largest_difference(trees, X) < 1e-5
+    with pytest.raises(ValueError, match=r"Convert X to float32 with X\.astype"):
+        to_onnx(trees, X.astype(np.float64))
+    options = {"calibrator": PlattScaling(), "cv": 2}
+    for dtype in (np.float32, np.float64):
+        model = CalibratedClassifier(trees, **options).fit(X.astype(dtype), y)
+        assert largest_difference(model, X.astype(dtype)) < 1e-5
 
 
 def test_columns_of_a_data_frame(run_onnx):

@@ -201,6 +201,12 @@ SETTLED = {
     ("fit", "X_new", "one column"): INVALID,
     # One column has the probabilities of the positive class.
     ("metrics.ece_consistency_bound", "y_proba", "one column"): VALID,
+    # Both may have one column, that of the positive class.
+    **{
+        (f"metrics.{name}", argument, "one column"): OPEN
+        for name in ("overconfidence", "underconfidence")
+        for argument in ("y_proba", "posterior")
+    },
     # Squares exceed the largest number of float32.
     **{
         (name, "logits", f"float32 right by {scale}"): OPEN
