@@ -330,6 +330,11 @@ def _predict(
                 UserWarning,
             )
         proba = estimator.predict_proba(without_gradient(X))
+        if len(proba) != len(y):
+            raise ValueError(
+                f"y must contain one label for each sample of X, got {len(y)} labels "
+                f"and {len(proba)} samples. Pass both for the same samples."
+            )
         return proba, np.asarray(estimator.classes_)
     if isinstance(estimator, BaseEstimator) or np.ndim(estimator) == 0:
         raise ValueError(

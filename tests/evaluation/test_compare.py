@@ -164,6 +164,12 @@ def test_labels_that_the_classifiers_do_not_know(y):
         compare(MODELS, DATA[0], y)
 
 
+def test_another_number_of_labels():
+    message = r"y must contain one label for each sample of X, got 19 labels and 20"
+    with pytest.raises(ValueError, match=message):
+        compare(MODELS, FEW[0], FEW[1][:-1])
+
+
 def test_names_of_columns_and_scorers_of_ones_own():
     metrics = {"NLL": "neg_log_loss", "MCC": make_scorer(matthews_corrcoef)}
     table = compare(
