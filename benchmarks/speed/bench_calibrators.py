@@ -2,6 +2,7 @@
 
     python benchmarks/speed/bench_calibrators.py --repeats 9
     python benchmarks/speed/bench_calibrators.py --all --repeats 3
+    python benchmarks/speed/bench_calibrators.py --intervals
 
 Prints for each size and precision the median seconds of a fit, the ratio to the first
 row, and the mean negative log-likelihood (NLL) on other logits from the same model. The
@@ -17,6 +18,10 @@ softmax(W z + b), where W has slopes of about 1 / 1.8 on its diagonal and small 
 off it. Prints a row for each registered calibrator and for each importable package with
 the same method: the minimum CPU seconds of fit and prediction together, the ratio to
 ours, and the NLL. A fit that takes longer than `--limit` seconds is stopped.
+
+With `--intervals`, compares Venn-Abers calibration with isotonic regression, on 100,000
+probabilities of two classes: the minimum CPU milliseconds of `fit`, `predict_proba` and
+`predict_interval`, and their ratio to `fit` and `predict_proba` of isotonic regression.
 """
 
 import argparse
@@ -34,6 +39,7 @@ from threadpoolctl import threadpool_limits
 
 from sklearn_calib import CalibratedClassifier, TemperatureScaling
 from sklearn_calib._numerics.softmax import softmax
+from sklearn_calib.calibrators import IsotonicCalibration, VennAbers
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "studies"))
 from bench_public_logits import contestants, timed_run
@@ -128,10 +134,39 @@ def compare_all(n_samples, n_classes, repeats, limit):
         print(f"{name}{least:9.4f} s  x{ratio:7.2f}  NLL {runs[0]['nll']:.4f}")
 
 
+def compare_intervals(n_samples, repeats):
+    """Print the time of each method of Venn-Abers calibration."""
+    logits, y = make_logits(2 * n_samples, 2, np.float64, seed=0)
+    proba, y = softmax(logits), y[:n_samples]
+    X, X_test = proba[:n_samples], proba[n_samples:]
+    isotonic, venn_abers = IsotonicCalibration(), VennAbers()
+    isotonic.fit(X, y)
+    venn_abers.fit(X, y)
+    for base, method, data in (
+        (isotonic.fit, venn_abers.fit, (X, y)),
+        (isotonic.predict_proba, venn_abers.predict_proba, (X_test,)),
+        (isotonic.predict_proba, venn_abers.predict_interval, (X_test,)),
+    ):
+        times = [
+            [cpu_seconds(each, *data) for each in (base, method)]
+            for _ in range(repeats)
+        ]
+        of_isotonic, own = np.min(times, axis=0)
+        name = f"VennAbers.{method.__name__}"
+        print(f"{name:28}{1000 * own:7.1f} ms  x{own / of_isotonic:5.2f}")
+
+
+def cpu_seconds(call, *data):
+    start = time.process_time()
+    call(*data)
+    return time.process_time() - start
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--all", action="store_true", help="every calibrator")
+    parser.add_argument("--intervals", action="store_true", help="Venn-Abers")
     parser.add_argument("--limit", type=int, default=60, help="seconds for each")
     args = parser.parse_args()
     print(f"# scikit-learn {sklearn.__version__}, numpy {np.__version__}")
@@ -140,6 +175,9 @@ def main():
             warnings.simplefilter("ignore")
             for size in SIZES[:2]:
                 compare_all(*size, args.repeats, args.limit)
+            return
+        if args.intervals:
+            compare_intervals(100_000, args.repeats)
             return
         for n_samples, n_classes in SIZES:
             for dtype in (np.float64, np.float32):

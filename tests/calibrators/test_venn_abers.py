@@ -1,5 +1,8 @@
 """The intervals of `VennAbers`: p0 and p1, also of `CalibratedClassifier`."""
 
+from fractions import Fraction
+from itertools import accumulate
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -41,6 +44,52 @@ def test_interval_is_both_isotonic_regressions():
     assert interval.shape == (9, 2, 2)
     assert_allclose(interval[:, 1], expected, rtol=1e-9)
     assert_allclose(interval[:, 0], 1 - np.array(expected)[:, ::-1], rtol=1e-9)
+
+
+def test_interval_with_weights_and_ties():
+    """By the max-min formula of isotonic regression, in exact arithmetic."""
+    rng = np.random.default_rng(0)
+    for scale in (0.01, 1.0, 100.0):
+        weight = scale * rng.exponential(size=20)
+        proba = rng.integers(1, 10, size=20) / 10
+        y = (rng.uniform(size=20) < proba).astype(int)
+        calibrator = VennAbers().fit(proba, y, sample_weight=weight)
+        new = np.arange(21) / 20
+        interval = calibrator.predict_interval(np.clip(new, 0.01, 0.99))[:, 1]
+        expected = [
+            [exact_value(proba, y, weight, each, label) for label in (0, 1)]
+            for each in new
+        ]
+        assert_allclose(interval, expected, rtol=1e-12, atol=1e-14)
+
+
+def exact_value(proba, y, weight, new, label):
+    """Return the isotonic value at a new sample with that label and weight 1."""
+    samples = [*zip(proba, y, weight, strict=True), (new, label, 1)]
+    groups = sorted(set(proba) | {new})
+    mass, positives = ([Fraction(0)] * (len(groups) + 1) for _ in range(2))
+    for score, target, each in samples:
+        after = groups.index(score) + 1
+        mass[after] += Fraction(each)
+        positives[after] += Fraction(each) * int(target)
+    mass, positives = list(accumulate(mass)), list(accumulate(positives))
+    place = groups.index(new)
+    return float(
+        max(
+            min(
+                (positives[b] - positives[a]) / (mass[b] - mass[a])
+                for b in range(place + 1, len(mass))
+            )
+            for a in range(place + 1)
+        )
+    )
+
+
+def test_maps_contain_steps_only():
+    logits, y = draw(2000, n_classes=2)
+    score, p0, p1 = VennAbers(from_logits=True).fit(logits, y).maps_[0]
+    assert len(p0) == len(p1) == len(score) + 1 < 400
+    assert ((np.diff(p0) > 0) | (np.diff(p1) > 0)).all()
 
 
 def test_probability_lies_in_the_interval_of_two_classes():

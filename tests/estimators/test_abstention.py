@@ -6,7 +6,6 @@ from scipy.stats import binom
 
 from sklearn_calib.estimators._selective.risks import resolve_risks
 from sklearn_calib.estimators._selective.thresholds import (
-    risk_upper_bound,
     threshold_for_coverage,
     threshold_for_risk as threshold_for_risks,
 )
@@ -35,22 +34,37 @@ def test_coverage_is_met_exactly():
         assert np.count_nonzero(confidence >= threshold) == k
 
 
-@pytest.mark.parametrize("n_wrong", [0, 1, 7, 19])
-@pytest.mark.parametrize("delta", [0.05, 1e-4])
-def test_bound_inverts_the_binomial_tail(n_wrong, delta):
-    bound = risk_upper_bound(n_wrong, 20, delta)
-    assert binom.cdf(n_wrong, 20, bound) == pytest.approx(delta, rel=1e-9)
-    assert risk_upper_bound(20, 20, delta) == 1
-
-
-def test_level_is_shared_among_the_starts():
-    """For n = 1000 samples without errors it is 1 - (delta / 2) ** (1 / n)."""
+def test_whole_level_is_for_all_samples_if_fewer_are_not_enough():
+    """For n = 1000 samples without errors the limit is 1 - delta ** (1 / n)."""
     confidence = np.random.default_rng(0).uniform(size=1000)
-    reachable = 1 - 0.025 ** (1 / 1000)
+    reachable = 1 - 0.05 ** (1 / 1000)
     threshold = threshold_for_risk(confidence, np.zeros(1000), reachable + 1e-9, 0.05)
     assert threshold == confidence.min()
-    with pytest.raises(ValueError, match=r"The lowest here is 0\.0037"):
+    with pytest.raises(ValueError, match=r"The lowest here is 0\.003, "):
         threshold_for_risk(confidence, np.zeros(1000), reachable - 1e-9, 0.05)
+
+
+@pytest.mark.parametrize(
+    ("n_samples", "first", "level"),
+    [
+        (300, 110, 0.025),  # binom.cdf(1, 110, 0.05) <= 0.025 < binom.cdf(1, 109, 0.05)
+        (4000, 125, 0.0125),  # binom.cdf(1, 125, 0.05) <= 0.0125
+        (4000, 1000, 0.0125),  # a quarter
+        (4000, 2000, 0.0125),  # one half
+    ],
+)
+def test_first_tested_threshold(n_samples, first, level):
+    """The test there rejects after as many errors as it may, and the rest is wrong."""
+    allowed = int(binom.ppf(level, first, 0.05)) - 1
+    assert (
+        binom.cdf(allowed, first, 0.05) <= level < binom.cdf(allowed + 1, first, 0.05)
+    )
+    confidence, order = -np.arange(float(n_samples)), np.arange(n_samples)
+    wrong = (order < allowed) | (order >= first)
+    assert threshold_for_risk(confidence, wrong, 0.05, 0.05) == 1 - first
+    wrong = (order <= allowed) | (order >= first)
+    with pytest.raises(ValueError, match="must be a risk that some threshold can"):
+        threshold_for_risk(confidence, wrong, 0.05, 0.05)
 
 
 def test_tied_confidences_count_as_one_threshold():
@@ -64,15 +78,17 @@ def test_tied_confidences_count_as_one_threshold():
 @pytest.mark.parametrize(
     ("delta", "threshold"),
     [
-        # p-values .2, .36, .488, .5904 at levels of their own delta * (1, 1, 0, 2) / 4.
-        (0.79, None),
-        (0.80, 3),  # .2 <= .2, and then .36 <= .4
-        (0.96, 3),  # .488 > .48, which ends the sequence, and .5904 > .48
-        (0.98, 1),  # .488 <= .49 and .5904 <= .98
+        # The p-values from the third threshold on are .104, .181, .263, .345, .148 and
+        # .203. The third may have an error if .104 <= delta / 2.
+        (0.20, None),
+        (0.22, 6),  # .181 > .165, which ends the sequence, and .203 > .055
+        (0.30, 5),  # .181 <= .225, and .263 > .225
+        (0.36, 4),  # .263 <= .27, and .345 > .27
+        (0.47, 1),  # .345 <= .3525, and .203 <= .47
     ],
 )
 def test_levels_are_passed_on_along_the_sequence(delta, threshold):
-    data = np.array([4.0, 3.0, 2.0, 1.0]), np.array([0, 1, 1, 1])
+    data = np.arange(8.0, 0.0, -1.0), np.array([0, 0, 1, 1, 1, 1, 0, 1])
     if threshold is None:
         with pytest.raises(ValueError, match="must be a risk that some threshold can"):
             threshold_for_risk(*data, 0.8, delta)

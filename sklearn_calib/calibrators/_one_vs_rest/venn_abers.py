@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.optimize import isotonic_regression
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._expressions.columns import steps
@@ -12,7 +13,7 @@ from sklearn_calib._numerics.binning import sums_by_value
 from sklearn_calib._state.schema import BELOW_ONE, UP_TO_ONE, Numbers, Tuple
 from sklearn_calib._validation.arrays import row_blocks
 from sklearn_calib._validation.probabilities import warn_of_predicted_labels
-from sklearn_calib._validation.types import Array, Floats, Ints
+from sklearn_calib._validation.types import Array, Floats
 from sklearn_calib.calibrators._base.calibrator import MIN_ROWS
 from sklearn_calib.calibrators._one_vs_rest.one_vs_rest import _OneVsRestCalibrator
 
@@ -39,8 +40,8 @@ class VennAbers(_OneVsRestCalibrator):
     Attributes
     ----------
     maps_ : list
-        For each class (for two classes, only for the second): the distinct log-odds of
-        the calibration data, and p0 and p1 of the intervals between them.
+        For each class (for two classes, only for the second): the log-odds of the
+        calibration data where p0 or p1 increases, and p0 and p1 between them.
 
     class_prior_ : ndarray of shape (n_classes,)
         Class frequencies, with one pseudo-count added to each class.
@@ -72,8 +73,8 @@ class VennAbers(_OneVsRestCalibrator):
     of the folds, while [1]_ uses geometric means of p1 and of 1 - p0.
 
     `fit` computes p0 and p1 for all intervals between the distinct scores of the
-    calibration data, so predictions are fast. For more than two classes, the rows are
-    normalised.
+    calibration data and stores where they increase, so predictions are fast. For more
+    than two classes, the rows are normalised.
 
     References
     ----------
@@ -113,7 +114,10 @@ class VennAbers(_OneVsRestCalibrator):
         p1 = _with_one_more_positive(mass, positives)
         # By symmetry, 1 - p0 is p1 for reversed scores and exchanged labels.
         p0 = 1 - _with_one_more_positive(mass[::-1], (mass - positives)[::-1])[::-1]
-        return score, np.append(0.0, p0), np.append(p1, 1.0)
+        p0, p1 = np.append(0.0, p0), np.append(p1, 1.0)
+        is_step = (np.diff(p0) > 0) | (np.diff(p1) > 0)
+        is_used = np.append(True, is_step)
+        return score[is_step], p0[is_used], p1[is_used]
 
     def _apply_maps(self, log_odds: Values) -> Values:
         low, high = self._limits(log_odds)
@@ -173,40 +177,29 @@ def _rounded(log_odds: Floats) -> Floats:
 def _with_one_more_positive(mass: Floats, positives: Floats) -> Floats:
     """Return the isotonic value of each group if a sample with label 1 is added to it.
 
-    The isotonic value is the slope of the lower convex hull of the cumulative sums. The
-    added sample shifts the points to the right of the group. The slope at the group is
-    that of the common lower tangent of two hulls: of the points to the left, and of the
-    shifted points to the right.
+    The isotonic values are the slopes of the lower convex hull of the cumulative sums.
+    The sample added to group i shifts the points behind the group by (1, 1). Its value
+    is then the largest slope of a line below the original hull that starts at one of
+    the points before the group, shifted by (-1, -1). So each point needs one tangent,
+    and those that the shift leaves above the hull have none.
     """
     x, y = np.append(0.0, mass.cumsum()), np.append(0.0, positives.cumsum())
-    before = _hull_neighbours(x, y)
-    behind = len(mass) - _hull_neighbours(-x[::-1], y[::-1])[::-1]
-    left, right = np.arange(len(mass)), np.arange(1, len(mass) + 1)
-    active = left.copy()
-    slope = np.empty(len(mass))
-    while active.size:
-        a, b = left[active], right[active]
-        slope[active] = m = (y[b] - y[a] + 1) / (x[b] - x[a] + 1)
-        further_a, further_b = before[a], behind[b]
-        move_a = (further_a < a) & (y[a] - y[further_a] > m * (x[a] - x[further_a]))
-        move_b = (further_b > b) & (y[further_b] - y[b] < m * (x[further_b] - x[b]))
-        left[active] = np.where(move_a, further_a, a)
-        right[active] = np.where(move_b, further_b, b)
-        active = active[move_a | move_b]
-    return slope
-
-
-def _hull_neighbours(x: Floats, y: Floats) -> Ints:
-    """Return the predecessor of each point on the lower hull of the points up to it."""
-    x, y = x.tolist(), y.tolist()
-    before = list(range(len(x)))
-    hull: list[int] = []
-    for point in range(len(x)):
-        while len(hull) > 1:
-            a, b = hull[-2:]
-            if (y[b] - y[a]) * (x[point] - x[b]) < (y[point] - y[b]) * (x[b] - x[a]):
-                break
-            hull.pop()
-        before[point] = hull[-1] if hull else point
-        hull.append(point)
-    return np.array(before)
+    isotonic = isotonic_regression(positives / mass, weights=mass)
+    hull, slopes = isotonic.blocks, np.append(isotonic.x[isotonic.blocks[:-1]], 1.0)
+    height = np.interp(x[:-1] - 1, x[hull], y[hull], left=np.inf)
+    start = np.flatnonzero(y[:-1] - 1 <= height)
+    # A tangent ends at the first vertex whose next edge, extended, passes below its
+    # start. Found by binary search.
+    first = np.searchsorted(x[hull[:-1]], x[start] - 1, side="right")
+    last = np.full(len(start), len(hull) - 1)
+    while (first < last).any():
+        middle = (first + last) // 2
+        end = hull[middle]
+        is_end = y[end] - y[start] + 1 <= slopes[middle] * (x[end] - x[start] + 1)
+        first = np.where(is_end, first, middle + 1)
+        last = np.where(is_end, middle, last)
+    end = hull[last]
+    value = np.zeros(len(mass))
+    value[start] = (y[end] - y[start] + 1) / (x[end] - x[start] + 1)
+    # Cumulated weights have rounding errors.
+    return np.minimum(np.maximum.accumulate(value), 1.0)

@@ -159,12 +159,14 @@ class SelectiveClassifier(
     -----
     `max_risk` is guaranteed by the fixed-sequence testing of Learn then Test [1]_: from
     the highest threshold to the lowest, an exact binomial test is applied to the
-    hypothesis that the risk exceeds `max_risk`. The level is `delta` / 2 at the
-    threshold that accepts all held-out samples, `delta` / 4 at that of the most
-    confident half, and so on. A test that rejects passes its level to the next [2]_.
-    For several risks, the p-value is the largest of theirs, so the bounds hold together
-    without a correction. Costs of several sizes, and losses of callables, are tested
-    with the Hoeffding-Bentkus inequality [1]_ instead.
+    hypothesis that the risk exceeds `max_risk`. A quarter of `delta` is the level
+    for each of the thresholds that accept all held-out samples, the most confident
+    half, the most confident quarter, and the fewest samples for which one error is
+    allowed. If the latter are more than a quarter, they get the level of both. A test
+    that rejects passes its level to the next [2]_. For several risks, the p-value is
+    the largest of theirs, so the bounds hold together without a correction. Costs of
+    several sizes, and losses of callables, are tested with the Hoeffding-Bentkus
+    inequality [1]_ instead.
 
     The guarantee holds for new samples from the same distribution and a
     `FrozenEstimator`. With cross-validation it holds for the classifiers of the folds,

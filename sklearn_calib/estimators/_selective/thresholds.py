@@ -1,16 +1,18 @@
 """Confidence thresholds and the label for abstaining."""
 
+from bisect import bisect_left
 from dataclasses import replace
-from itertools import repeat
+from itertools import pairwise
 from math import ceil
 from numbers import Real
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import rel_entr
-from scipy.stats import beta, binom
+from scipy.special import betaincc, rel_entr
 
 from sklearn_calib._validation.arrays import shorten, shown
+
+# An error message rounds the lowest limit of a risk up to a multiple of 1 / STEPS.
+STEPS = 10_000
 
 
 def check_goals(estimator, coverage, max_risk):
@@ -68,9 +70,9 @@ def threshold_for_coverage(confidence, weight, coverage):
 def threshold_for_risk(confidence, risks, losses, delta):
     """Return the lowest threshold that fixed-sequence testing accepts.
 
-    From the highest threshold to the lowest, each hypothesis "some risk exceeds its
-    limit" is tested; its p-value is the largest of the risks. The level is the level
-    assigned to the test, plus the level of the previous test if that one rejected.
+    From higher thresholds to lower ones, each hypothesis "some risk exceeds its limit"
+    is tested; its p-value is the largest of the risks. The level is the level assigned
+    to the test, plus the level of the previous test if that one rejected.
 
     Parameters
     ----------
@@ -87,25 +89,64 @@ def threshold_for_risk(confidence, risks, losses, delta):
         Probability of a wrong rejection.
     """
     thresholds, index = np.unique(-confidence, return_inverse=True)
-    assigned = _levels(np.bincount(index).cumsum(), delta)
-    counts = [_accumulate(index, each) for each in losses]
-    tested = list(zip(risks, counts, strict=True))
-    pvalue = np.max([_pvalue(*count, risk) for risk, count in tested], axis=0)
-    found, level, starts = None, 0.0, np.flatnonzero(assigned)
-    for start, end in zip(starts, [*starts[1:], len(pvalue)], strict=True):
+    n_accepted = np.bincount(index).cumsum()
+    tested = [
+        (risk, _accumulate(index, each))
+        for risk, each in zip(risks, losses, strict=True)
+    ]
+    assigned = _levels(n_accepted, tested, delta)
+    found, level, starts = None, 0.0, [*assigned, len(n_accepted)]
+    for start, end in pairwise(starts):
         level += assigned[start]
-        n_rejected = np.append(pvalue[start:end] > level, True).argmax()
+        pvalue = _largest_pvalue(tested, slice(start, end))
+        n_rejected = np.append(pvalue > level, True).argmax()
         if n_rejected > 0:
             found = start + n_rejected - 1
         if n_rejected < end - start:
             level = 0.0
     if found is None:
-        lowest = [
-            min(map(_upper_bound, *count[:, starts], assigned[starts], repeat(risk)))
-            for risk, count in tested
-        ]
+        lowest = [_lowest_limit(n_accepted, *each, delta) for each in tested]
         _refuse_max_risk(risks, lowest, delta, len(confidence))
     return -thresholds[found]
+
+
+def _levels(n_accepted, tested, delta):
+    """Return the significance level of the tests that have one, by index.
+
+    Each of four thresholds gets a quarter of `delta`: those that accept all samples,
+    half of them and a quarter of them, and the first that accepts enough samples for a
+    rejection after a loss of 1. With all samples, a risk that is the same at all
+    thresholds is rejected; with few, some samples are accepted rather than none. If a
+    quarter of the samples is not enough, the first threshold with enough gets two
+    quarters. This depends on the number of samples that count, but not on their losses,
+    as fixed-sequence testing requires.
+    """
+    last = len(n_accepted) - 1
+    wanted = n_accepted[-1] * np.array([0.25, 0.5])
+    quarter, half = np.searchsorted(n_accepted, wanted).tolist()
+
+    def first_enough(start, level):
+        def is_enough(end):
+            return all(
+                _pvalue(1.0, n_counted[end], risk) <= level
+                for risk, (_, n_counted) in tested
+            )
+
+        return start + bisect_left(range(start, last), True, key=is_enough)
+
+    part = delta / 4
+    few = first_enough(0, part)
+    if few >= quarter:
+        few = quarter = first_enough(quarter, 2 * part)
+    levels = {}
+    for start in (few, quarter, max(quarter, half), last):
+        levels[start] = levels.get(start, 0.0) + part
+    return levels
+
+
+def _largest_pvalue(tested, place):
+    """Return the p-values of the hypotheses that some risk exceeds its limit."""
+    return np.max([_pvalue(*count[:, place], risk) for risk, count in tested], axis=0)
 
 
 def _accumulate(index, losses):
@@ -122,7 +163,10 @@ def _pvalue(total, n_samples, risk):
     Bentkus for other losses.
     """
     limit = risk.limit / risk.highest
-    binomial = binom.cdf(np.ceil(total), n_samples, limit)
+    # As binom.cdf of scipy.stats, which is slow for a single number.
+    most = np.ceil(total)
+    tail = betaincc(most + 1, n_samples - most, limit)
+    binomial = np.where(most < n_samples, tail, 1.0)
     if risk.is_binary:
         return binomial
     mean = np.minimum(total / np.maximum(n_samples, 1), limit)
@@ -131,43 +175,21 @@ def _pvalue(total, n_samples, risk):
     return np.minimum(hoeffding, np.e * binomial)
 
 
-def _levels(n_accepted, delta):
-    """Return the significance level assigned to each test; they sum to delta.
+def _lowest_limit(n_accepted, risk, count, delta):
+    """Return the lowest limit of a risk alone, in steps, that is guaranteed."""
 
-    It is delta / 2 for the threshold that accepts all samples, delta / 4 for that of
-    the most confident half, and so on; the smallest fraction gets the remainder. Many
-    samples are needed if the risk is the same at all thresholds, and few suffice if it
-    falls with the confidence.
-    """
-    n_samples = n_accepted[-1]
-    fractions = 0.5 ** np.arange(int(n_samples).bit_length())
-    levels = delta * fractions / 2
-    levels[-1] *= 2
-    starts = np.searchsorted(n_accepted, n_samples * fractions)
-    return np.bincount(starts, levels, len(n_accepted))
+    def is_found(step):
+        tested = [(replace(risk, limit=step / STEPS), count)]
+        levels = _levels(n_accepted, tested, delta)
+        return (_largest_pvalue(tested, [*levels]) <= [*levels.values()]).any()
 
-
-def risk_upper_bound(n_wrong, n_samples, delta):
-    """Return the Clopper-Pearson upper confidence limit for an error rate."""
-    if n_wrong == n_samples:
-        return 1.0
-    return float(beta.isf(delta, n_wrong + 1, n_samples - n_wrong))
-
-
-def _upper_bound(total, n_samples, level, risk):
-    """Return the lowest limit of a risk that is not rejected at this level."""
-    if risk.is_binary or total >= n_samples:
-        return risk_upper_bound(total, n_samples, level) * risk.highest
-
-    def excess(limit):
-        return _pvalue(total, n_samples, replace(risk, limit=limit)) - level
-
-    return brentq(excess, total / n_samples * risk.highest, risk.highest)
+    steps = range(1, ceil(risk.highest * STEPS))
+    return (1 + bisect_left(steps, True, key=is_found)) / STEPS
 
 
 def _refuse_max_risk(risks, lowest, delta, n_samples):
     """Raise ValueError with the lowest risks that the same tests guarantee."""
-    lowest = [f"{ceil(each * 1e4) / 1e4:.4g}" for each in lowest]
+    lowest = [f"{each:.4g}" for each in lowest]
     wanted, here = "a risk that some threshold can guarantee", f"here is {lowest[0]}"
     got = ", ".join(f"{risk} {risk.limit}" for risk in risks)
     if len(risks) > 1:
