@@ -192,7 +192,7 @@ def read_public():
 class Recorded(AutoCalibrator):
     """It also keeps the held-out probabilities of the true classes."""
 
-    def _held_out(self, data):
+    def _held_out(self, data, *args):
         self.held_out_ = super()._held_out(data)
         return self.held_out_
 

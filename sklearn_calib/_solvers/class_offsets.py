@@ -4,9 +4,10 @@ from typing import Any
 
 import numpy as np
 
+from sklearn_calib._expressions.rows import log_of_tiny
 from sklearn_calib._numerics.sample_blocks import Blocks
 from sklearn_calib._numerics.softmax import log_softmax
-from sklearn_calib._solvers.spline_logistic import estimate, minimize
+from sklearn_calib._solvers.spline_logistic import ROUNDING, estimate, minimize
 from sklearn_calib._validation.types import Floats
 
 
@@ -20,14 +21,23 @@ def fit_offsets(proba: Blocks) -> Floats:
     Parameters
     ----------
     proba : Blocks
-        Positive probabilities, instead of logits.
+        Probabilities, instead of logits.
 
     Returns
     -------
     offset : ndarray of shape (n_classes,)
         To be added to the logarithms of the probabilities.
     """
-    data = _Offsets(proba.transform(np.log).kept())
+    # More samples than this are only rounding errors apart.
+    scale = min(1.0, 1 / ROUNDING / proba.weight_sum)
+    data = _Offsets(
+        proba.map(
+            lambda block: block._replace(
+                logits=log_of_tiny(block.logits), weight=scale * block.weight
+            )
+        ).kept(),
+        scale * proba.counts,
+    )
     part = np.zeros(len(proba.sizes), dtype=np.int64)
     offset, precision = estimate(data, part)
     return minimize(data, precision[part], offset)[0]
@@ -36,8 +46,8 @@ def fit_offsets(proba: Blocks) -> Floats:
 class _Offsets:
     """Log losses as a function of the offsets."""
 
-    def __init__(self, logits: Blocks) -> None:
-        self.logits = logits
+    def __init__(self, logits: Blocks, counts: Floats) -> None:
+        self.logits, self.counts = logits, counts
 
     def loss(self, offset: Floats) -> tuple[Any, Floats]:
         """Return the sum of the log losses, and the offsets."""
@@ -48,7 +58,7 @@ class _Offsets:
 
     def derivatives(self, offset: Floats) -> tuple[Floats, Floats]:
         """Return the gradient and the Hessian."""
-        slope, curvature = -self.logits.counts, np.zeros((len(offset),) * 2)
+        slope, curvature = -self.counts, np.zeros((len(offset),) * 2)
         for x, _, weight in self.logits:
             proba = np.exp(log_softmax(x + offset))
             mean = weight @ proba

@@ -298,8 +298,10 @@ def estimate(data: Data, part: Ints) -> tuple[Floats, Floats]:
     is_in = np.eye(2)[part]
     precision: Floats = START
     used: Floats = np.zeros(2)
-    coef = mean = np.zeros(len(part))
+    # Far from the maximum, the precisions would be those of another local maximum.
+    coef, _ = minimize(data, precision[part], np.zeros(len(part)))
     loss, state = data.loss(coef)
+    mean = coef
     for _ in range(MAX_STEPS):
         slope, curvature = data.derivatives(state)
         target = curvature @ coef - slope

@@ -49,36 +49,34 @@ def random_folds(data: Blocks, n_folds: int) -> Shares:
     is_first = np.append(True, (np.diff(keys) != 0).any(axis=0))
     first, group = np.flatnonzero(is_first), is_first.cumsum() - 1
     mass = np.add.reduceat(weight[order].astype(np.float64), first)
-    cell = min(1.0, mass.mean())
-    start, stop, n_cells = _places(codes[order][first], gap[order][first], mass / cell)
-
-    # The cells of a class get the folds in a random order.
-    random = np.random.default_rng(0).random(n_cells.sum())
-    by_chance = np.lexsort((random, np.repeat(np.arange(len(n_cells)), n_cells)))
-    fold_of_cell = np.empty(len(random), dtype=np.int64)
-    fold_of_cell[by_chance] = np.arange(len(random)) % n_folds
-
-    n_own = np.ceil(stop).astype(np.int64) - np.floor(start).astype(np.int64)
-    owner = np.repeat(np.arange(len(mass)), n_own)
-    place = np.arange(len(owner)) - np.repeat(n_own.cumsum() - n_own, n_own)
-    place += np.floor(start).astype(np.int64)[owner]
-    overlap = np.minimum(stop[owner], place + 1) - np.maximum(start[owner], place)
-    pair, index = np.unique(owner * n_folds + fold_of_cell[place], return_inverse=True)
-    share = np.bincount(index, overlap / (stop - start)[owner])
+    # A heavy group is split into parts of weight one, as many in each fold, and a rest.
+    rest = np.where(mass > n_folds, np.fmod(mass, n_folds), mass)
+    size = np.ceil(rest - LEAST_SHARE).astype(np.int64)
+    size[mass <= n_folds] = np.maximum(size[mass <= n_folds], 1)
+    owner, place = _expand(size)
+    part = np.minimum(rest[owner] - place, 1) / mass[owner]
+    fold = _draw(codes[order][first], gap[order][first], size, n_folds)
+    heavy = np.flatnonzero(rest < mass)
+    owner = np.append(owner, np.repeat(heavy, n_folds))
+    fold = np.append(fold, np.tile(np.arange(n_folds), len(heavy)))
+    even = np.repeat((1 - rest / mass)[heavy] / n_folds, n_folds)
+    pair, index = np.unique(owner * n_folds + fold, return_inverse=True)
+    share = np.bincount(index, np.append(part, even))
     pair, share = pair[share > LEAST_SHARE], share[share > LEAST_SHARE]
 
     # The same for each sample of a group.
     n_pairs = np.bincount(pair // n_folds, minlength=len(mass))
-    rows = np.repeat(np.arange(len(order)), n_pairs[group])
-    within = np.arange(len(rows)) - np.repeat(
-        n_pairs[group].cumsum() - n_pairs[group], n_pairs[group]
-    )
-    chosen = (n_pairs.cumsum() - n_pairs)[group[rows]] + within
-    sample = order[rows]
-    sorted_ = np.lexsort((pair[chosen], sample))
-    return Shares(
-        sample[sorted_], pair[chosen][sorted_] % n_folds, share[chosen][sorted_]
-    )
+    row, within = _expand(n_pairs[group])
+    chosen = (n_pairs.cumsum() - n_pairs)[group[row]] + within
+    by_sample = np.lexsort((pair[chosen], order[row]))
+    sample, chosen = order[row][by_sample], chosen[by_sample]
+    return Shares(sample, pair[chosen] % n_folds, share[chosen])
+
+
+def _expand(counts: Ints) -> tuple[Ints, Ints]:
+    """Return each index as often as it is counted, and 0, 1, ... for each of them."""
+    owner = np.repeat(np.arange(len(counts)), counts)
+    return owner, np.arange(len(owner)) - (counts.cumsum() - counts)[owner]
 
 
 def _sort_keys(block: Block) -> tuple[Array, Array, Array, Array]:
@@ -101,26 +99,22 @@ def _unit(values: Floats) -> Any:
     return np.median(np.abs(values)) or 1.0
 
 
-def _places(codes: Ints, gap: Floats, size: Floats) -> tuple[Floats, Floats, Ints]:
-    """Return where each group starts and stops in a row of cells, and cells by class.
+def _draw(codes: Ints, gap: Floats, size: Ints, n_folds: int) -> Ints:
+    """Return the folds of the parts of all groups, in a random order for each class.
 
-    The classes are sorted by their sizes. A group that is not larger than a cell is in
-    the cell of its middle.
+    The groups are sorted by class. Classes with fewer parts come first.
     """
-    present, first = np.unique(codes, return_index=True)
-    sums = np.add.reduceat(size, first)
-    n_cells = np.ceil(sums - LEAST_SHARE).astype(np.int64)
-    by_size = np.lexsort((gap[first], n_cells))
-    offset = np.empty(len(present), dtype=np.int64)
-    offset[by_size] = n_cells[by_size].cumsum() - n_cells[by_size]
-    of_group = np.searchsorted(present, codes)
-    stop = size.cumsum()
-    stop += (offset - (stop - size)[first])[of_group]
-    start = stop - size
-    is_light = size <= 1 + LEAST_SHARE
-    cell = np.floor((start + stop) / 2)
-    start, stop = np.where(is_light, cell, start), np.where(is_light, cell + 1, stop)
-    return start, stop, n_cells[by_size]
+    _, first, of_group = np.unique(codes, return_index=True, return_inverse=True)
+    n_parts = np.add.reduceat(size, first)
+    rank = np.empty(len(first), dtype=np.int64)
+    rank[np.lexsort((gap[first], n_parts))] = np.arange(len(first))
+    rank_of_part = np.repeat(rank[of_group], size)
+    by_rank = np.argsort(rank_of_part, kind="stable")
+    random = np.random.default_rng(0).random(len(by_rank))
+    fold = np.empty(len(by_rank), dtype=np.int64)
+    by_chance = by_rank[np.lexsort((random, rank_of_part[by_rank]))]
+    fold[by_chance] = np.arange(len(by_rank)) % n_folds
+    return fold
 
 
 def stacking_weights(likelihood: Floats, counts: Floats, weight: Floats) -> Floats:
