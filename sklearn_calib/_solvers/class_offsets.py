@@ -4,10 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_calib._expressions.rows import log_of_tiny
 from sklearn_calib._numerics.sample_blocks import Blocks
 from sklearn_calib._numerics.softmax import log_softmax
-from sklearn_calib._solvers.spline_logistic import ROUNDING, estimate, minimize
+from sklearn_calib._solvers.spline_logistic import ROUNDING, TINY, estimate, minimize
 from sklearn_calib._validation.types import Floats
 
 
@@ -33,7 +32,8 @@ def fit_offsets(proba: Blocks) -> Floats:
     data = _Offsets(
         proba.map(
             lambda block: block._replace(
-                logits=log_of_tiny(block.logits), weight=scale * block.weight
+                logits=np.log(np.maximum(block.logits, TINY)),
+                weight=scale * block.weight,
             )
         ).kept(),
         scale * proba.counts,

@@ -367,7 +367,7 @@ class AutoCalibrator(Calibrator):
             odds = float(self.prior_odds)
             total = probability_of_gain(none, average, weight, odds)
         self.weights_ = np.append(1 - total, total * relative)
-        self.offset_ = np.zeros(len(data.sizes))
+        self.offset_: Floats = np.zeros(len(data.sizes))
         if len(data.sizes) <= MAX_OFFSETS:
             self.offset_ = fit_offsets(
                 data.map(lambda block: block._replace(logits=self._mean(block.logits)))
@@ -388,13 +388,13 @@ class AutoCalibrator(Calibrator):
             )
         )
         held_out, weights = [], []
-        n_errors = 0.0
+        n_errors: Any = 0.0
         for k in np.unique(folds.fold):
             own = folds.fold == k
             share = np.bincount(folds.sample[own], folds.share[own], len(weight))
             train = data.reweighted(codes, weight * (1 - share)).select(share < 1)
             # Without training samples, the calibrators are as good as none.
-            fitted = self._fit_again(train) if train.weight_sum > 0 else []
+            fitted = self._fit_part(train) if train.weight_sum > 0 else []
             columns = data.select(share > 0).collect(partial(self._likelihoods, fitted))
             columns += columns[:1] * (len(self.calibrators_) - len(fitted))
             held_out.append(np.column_stack(columns))
@@ -421,7 +421,7 @@ class AutoCalibrator(Calibrator):
             fitted.append(new)
         return fitted
 
-    def _fit_again(self, data: Blocks) -> list[Any]:
+    def _fit_part(self, data: Blocks) -> list[Any]:
         """Return calibrators with the same priors, fitted to a part of the samples."""
         fitted = []
         for each in self.calibrators_:

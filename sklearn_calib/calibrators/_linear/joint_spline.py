@@ -12,6 +12,7 @@ from sklearn_calib._numerics.sample_blocks import Blocks
 from sklearn_calib._solvers.spline_logistic import fit_joint_curve
 from sklearn_calib._state.schema import NON_NEGATIVE, Numbers, Spec
 from sklearn_calib._validation.declarations import Interval
+from sklearn_calib._validation.types import Floats
 from sklearn_calib.calibrators._linear.linear_calibrator import (
     EMPIRICAL_BAYES,
     LARGEST,
@@ -111,6 +112,7 @@ class JointLogOddsSplineCalibration(_PenalisedCalibrator):
 
     _errors_needed = 10, 0
     _kind = DiagonalMap()
+    curve_precision_: Floats
     penalty, lambd, mu = EMPIRICAL_BAYES, "cv", None
     _parameter_constraints = {
         **_PenalisedCalibrator._parameter_constraints,

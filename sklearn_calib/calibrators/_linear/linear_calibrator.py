@@ -62,6 +62,9 @@ class _MultinomialCalibrator(Calibrator):
         "lambd": [STRENGTH, StrOptions({"cv"}), "array-like"],
     }
 
+    lambd_: float
+    prior_precision_: Floats
+
     @property
     def _state_schema(self) -> dict[str, Spec]:
         n_groups = int(self._kind.groups(2).max()) + 1

@@ -89,7 +89,7 @@ class LogOddsSplineCalibration(_OneVsRestCalibrator):
     where I is the mean Fisher information of a sample at the predicted probabilities,
     and the integral is in units of the standard deviation of x. The strengths
     :math:`\kappa \ge 1` and :math:`\lambda` maximise the marginal likelihood in
-    Laplace's approximation (empirical Bayes) [2]_, which takes about 20 Newton steps.
+    Laplace's approximation (empirical Bayes) [2]_, which takes about ten Newton steps.
     [1]_ chooses the strength by cross-validation, has no prior for the linear part, and
     adds samples on the diagonal instead.
 
@@ -97,7 +97,8 @@ class LogOddsSplineCalibration(_OneVsRestCalibrator):
     divided by the temperature of :class:`TemperatureScaling`.
 
     With more than 8192 distinct log-odds, neighbours are averaged in 8192 groups of
-    equal weight. For more than two classes, the rows are normalised.
+    equal weight; the strengths are estimated from at most 1024 groups. For more than
+    two classes, the rows are normalised.
 
     References
     ----------
