@@ -14,10 +14,12 @@
   The pseudo-counts and the calibrators were chosen with `public` and `tune`, every
   second of `TABLES`, and `evaluate` was run once afterwards.
 - `harm`: 50 draws of calibration samples for the simulated calibrated classifiers of
-  bench_calibration_size.py and two more, and for the public files. Prints the mean
-  increase of the log loss by calibration as a multiple of the limit: the larger of
-  0.5 % and 0.5 / n.
-- `cost`: CPU seconds of a fit, and their ratio to those of the slowest calibrator.
+  bench_calibration_size.py and two more, for the public files, and for the tables of
+  `tune`. Prints the mean increase of the log loss by calibration as a multiple of the
+  limit, the larger of 0.5 % and 0.5 / n; and by the number of errors, the part of draws
+  with an increase above 5 %, and quantiles of the change.
+- `cost`: CPU seconds of a fit. With `--other CHECKOUT`, also those of another version
+  of the package, and their ratio.
 
 `public`, `tune` and `evaluate` draw 50, 200, 1000 and 3000 calibration samples, but at
 most half of the samples, and test with at most 2500 others. They print mean ranks in
@@ -30,8 +32,12 @@ it. Existing rows of the CSV files are not computed again. Uses one thread.
 import argparse
 import io
 import itertools
+import os
+import subprocess
+import sys
 import time
 import warnings
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -57,18 +63,21 @@ from sklearn_calib._sklearn.response import holds_logits, predict_scores
 from sklearn_calib.calibrators import (
     AutoCalibrator,
     JointBetaCalibration,
+    JointLogOddsSplineCalibration,
     LogOddsSplineCalibration,
     StructuredMatrixScaling,
     TemperatureScaling,
 )
 
 EB = "empirical_bayes"
-# All that are averaged by default for 3 to 100 classes, in the order of complexity.
+# In the order of complexity. All but the last are averaged by default for 3 to 100
+# classes, and the second and the last for two classes.
 CALIBRATORS = {
     "temperature": TemperatureScaling(),
     "joint_beta, EB": JointBetaCalibration(penalty=EB),
     "structured_matrix, EB": StructuredMatrixScaling(lambd=EB),
-    "structured_matrix": StructuredMatrixScaling(),
+    "structured_matrix": StructuredMatrixScaling(lambd=1.0),
+    "joint_log_odds_spline": JointLogOddsSplineCalibration(),
     "log_odds_spline": LogOddsSplineCalibration(),
 }
 # Numbers of calibration samples, and of draws.
@@ -80,7 +89,7 @@ MOST_CLASSES = 26
 SIMULATED = [(2, 0.97), (2, 0.8), (10, 0.9), (10, 0.99), (10, 0.999)]
 # Public files that are (nearly) calibrated or have few errors: all sizes are drawn.
 CRITICAL = {"mnist_cnn", "cifar10_noisylabels_nlcc", "coco_faster-rcnn"}
-COSTS = [(n, k) for k in (2, 4, 10, 26, 100, 1000) for n in (50, 1000, 10_000)]
+COSTS = list(product((200, 1000, 5000, 20_000), (2, 4, 10, 30, 100)))
 FIELDS = ["data", "samples", "draw", "method", "nll", "brier"]
 CLASSIFIERS = {
     "boosting": HistGradientBoostingClassifier(random_state=0),
@@ -190,11 +199,11 @@ def read_public():
 
 
 class Recorded(AutoCalibrator):
-    """It also keeps the held-out probabilities of the true classes."""
+    """It also keeps the held-out probabilities of the true classes, and weights."""
 
-    def _held_out(self, data):
-        self.held_out_ = super()._held_out(data)
-        return self.held_out_
+    def _held_out(self, *arguments):
+        self.held_out_, self.held_out_weights_ = super()._held_out(*arguments)
+        return self.held_out_, self.held_out_weights_
 
 
 def probabilities(X, y, X_test, *, from_logits):
@@ -203,9 +212,7 @@ def probabilities(X, y, X_test, *, from_logits):
     auto = Recorded(from_logits=from_logits).fit(X, y, labels=labels)
     yield "average", auto.predict_proba(X_test)
     fitted = {repr(each): each for each in auto.calibrators_}
-    plain = (
-        softmax(X_test) if from_logits else lift_zeros(X_test, auto.zero_replacement_)
-    )
+    plain = before_calibration(auto, X_test)
     proba, held_out = {"none": plain}, {"none": auto.held_out_[:, 0]}
     for name, given in CALIBRATORS.items():
         new = clone(given).set_params(from_logits=from_logits)
@@ -215,14 +222,20 @@ def probabilities(X, y, X_test, *, from_logits):
         if column:
             held_out[name] = auto.held_out_[:, column]
     yield from proba.items()
+    weight = auto.held_out_weights_
     losses = {name: -np.log(each) for name, each in held_out.items()}
-    best = min(losses, key=lambda name: losses[name].mean())
+    means = {k: np.average(loss, weights=weight) for k, loss in losses.items()}
+    best = min(means, key=means.get)
     yield "best", proba[best]
     for name, loss in losses.items():
         gap = loss - losses[best]
         if gap.mean() <= gap.std(ddof=1) / np.sqrt(len(gap)):
             yield "one_se", proba[name]
             break
+
+
+def before_calibration(auto, X):
+    return softmax(X) if auto.from_logits else lift_zeros(X, auto.zero_replacement_)
 
 
 def measure(proba, y):
@@ -275,19 +288,19 @@ def print_ranks(path):
         print(pd.DataFrame(columns).sort_values("rank nll").round(4).to_string())
 
 
-def run_harm(path):
-    """Compute the missing mean increases of the log loss."""
-    fields = ["data", "samples", "errors", "before", "after"]
-    with open_results(path, fields, n_keys=2) as (done, append):
-        for name, draw, sizes in harm_sources():
+def run_harm(path, scores):
+    """Compute the missing log losses before and after calibration."""
+    fields = ["data", "samples", "draw", "errors", "before", "after"]
+    with open_results(path, fields, n_keys=3) as (done, append):
+        for name, draw, sizes in harm_sources(scores):
             for size in sizes:
-                if (name, str(size)) in done:
-                    continue
-                results = [draw(size, np.random.default_rng(i)) for i in range(N_DRAWS)]
-                append([name, size, *np.mean(results, axis=0)])
+                for i in range(N_DRAWS):
+                    if (name, str(size), str(i)) in done:
+                        continue
+                    append([name, size, i, *draw(size, np.random.default_rng(i))])
 
 
-def harm_sources():
+def harm_sources(scores):
     """Yield names, functions that return the losses of a draw, and sizes."""
     for setting in SIMULATED:
         source = Simulated(*setting, 1)
@@ -301,75 +314,99 @@ def harm_sources():
             return auto.n_errors_, *losses
 
         yield source.name, simulated, HARM_SIZES
-    for name, X, y, from_logits in read_public():
+    for name, X, y, from_logits in [*read_public(), *read_scores(scores, "tune")]:
 
         def measured(size, rng, X=X, y=y, from_logits=from_logits):
             order = rng.permutation(len(y))
             few, test = order[:size], order[size : size + N_TEST]
             auto = AutoCalibrator(from_logits=from_logits)
             auto.fit(X[few], y[few], labels=np.arange(X.shape[1]))
-            X_test = X[test]
-            before = (
-                softmax(X_test)
-                if from_logits
-                else lift_zeros(X_test, auto.zero_replacement_)
-            )
-            losses = [
-                measure(p, y[test])[0] for p in (before, auto.predict_proba(X_test))
-            ]
-            return auto.n_errors_, *losses
+            before = before_calibration(auto, X[test])
+            after = auto.predict_proba(X[test])
+            return auto.n_errors_, *(measure(p, y[test])[0] for p in (before, after))
 
         yield name, measured, HARM_SIZES if name in CRITICAL else HARM_SIZES[:1]
 
 
 def print_harm(path):
     rows = pd.read_csv(path)
-    limit = np.maximum(0.005 * rows["before"], 0.5 / rows["samples"])
-    rows["part of limit"] = (rows["after"] - rows["before"]) / limit
+    means = rows.groupby(["data", "samples"], as_index=False).mean()
+    limit = np.maximum(0.005 * means["before"], 0.5 / means["samples"])
+    means["part of limit"] = (means["after"] - means["before"]) / limit
+    means["change %"] = 100 * (means["after"] / means["before"] - 1)
+    means = means.drop(columns="draw").round(4).sort_values("part of limit")
+    print(means.to_string())
     rows["change %"] = 100 * (rows["after"] / rows["before"] - 1)
-    print(rows.round(4).sort_values("part of limit").to_string())
+    rows["errors"] = pd.cut(rows["errors"], [-1, 0, 1, 2, 5, 10, 1e9])
+    changes = rows.groupby("errors", observed=True)["change %"]
+    table = changes.quantile([0.5, 0.9, 0.95, 0.99]).unstack()
+    table.insert(0, "mean", changes.mean())
+    table.insert(0, "above 5 %", changes.apply(lambda x: 100 * np.mean(x > 5)))
+    table.insert(0, "draws", changes.size())
+    print(table.round(2).to_string())
 
 
-def print_cost():
-    """Print the CPU seconds of a fit, and the ratio to the slowest calibrator."""
-    rng = np.random.default_rng(0)
-    print(f"{'classes':>8}{'samples':>9}{'seconds':>10}{'ratio':>8}  slowest")
-    for n_samples, n_classes in COSTS:
-        X = 3 * rng.normal(size=(n_samples, n_classes))
-        y = (X / 2 + rng.gumbel(size=X.shape)).argmax(axis=1)
-        labels = np.arange(n_classes)
-        start = time.process_time()
-        auto = AutoCalibrator(from_logits=True).fit(X, y, labels=labels)
-        total = time.process_time() - start
-        seconds = {}
-        for each in auto.calibrators_:
-            start = time.process_time()
-            clone(each).fit(X, y, labels=labels)
-            seconds[repr(each)] = time.process_time() - start
-        slowest = max(seconds, key=seconds.get)
-        ratio = total / seconds[slowest]
+def print_cost(other):
+    """Print the CPU seconds of a fit, also in another checkout, and their ratio."""
+    print(f"{'classes':>8}{'samples':>9}{'seconds':>10}{'other':>10}{'ratio':>8}")
+    ratios = []
+    for setting in COSTS:
+        seconds = measure_cost(*setting), np.nan
+        if other:
+            command = [sys.executable, __file__, "none", "cost", "--setting"]
+            found = subprocess.run(
+                [*command, *map(str, setting)],
+                env={**os.environ, "PYTHONPATH": str(other.resolve())},
+                check=True,
+                capture_output=True,
+                text=True,
+            )
+            seconds = seconds[0], float(found.stdout)
+        ratios.append(seconds[0] / seconds[1])
         print(
-            f"{n_classes:8}{n_samples:9}{total:10.3f}{ratio:8.1f}  {slowest}",
+            "{1:8}{0:9}{2:10.3f}{3:10.3f}{4:8.2f}".format(
+                *setting, *seconds, ratios[-1]
+            ),
             flush=True,
         )
+    print(f"median ratio {np.median(ratios):.2f}")
+
+
+def measure_cost(n_samples, n_classes):
+    """Return the CPU seconds of the quickest of three fits."""
+    rng = np.random.default_rng(0)
+    X = 3 * rng.normal(size=(n_samples, n_classes))
+    y = (X / 2 + rng.gumbel(size=X.shape)).argmax(axis=1)
+    seconds = []
+    for _ in range(3):
+        start = time.process_time()
+        AutoCalibrator(from_logits=True).fit(X, y, labels=np.arange(n_classes))
+        seconds.append(time.process_time() - start)
+    return min(seconds)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("part", choices=["public", *HALVES, "harm", "cost"])
+    parser.add_argument("--other", type=Path, help="checkout of another version")
+    parser.add_argument(
+        "--setting", type=int, nargs=2, help="only one fit, for --other"
+    )
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     path = args.folder / f"auto_{args.part}.csv"
+    scores = args.folder / "scores"
     with threadpool_limits(1):
-        if args.part == "cost":
-            print_cost()
+        if args.setting:
+            print(measure_cost(*args.setting))
+        elif args.part == "cost":
+            print_cost(args.other)
         elif args.part == "harm":
-            run_harm(path)
+            run_harm(path, scores)
             print_harm(path)
         else:
             is_public = args.part == "public"
-            scores = args.folder / "scores"
             data = read_public() if is_public else read_scores(scores, args.part)
             run_ranks(path, data)
             print_ranks(path)

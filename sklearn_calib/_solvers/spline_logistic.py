@@ -14,7 +14,7 @@ logarithm of its predicted probability. The calibrated probabilities are the sof
 the scores. The priors are the same.
 """
 
-from functools import cached_property
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -25,7 +25,12 @@ from scipy.optimize import nnls
 from scipy.special import expit
 
 from sklearn_calib._numerics.binning import sums_by_value
-from sklearn_calib._numerics.sample_blocks import KEPT_SIZE, Blocks, array_blocks
+from sklearn_calib._numerics.sample_blocks import (
+    KEPT_SIZE,
+    Blocks,
+    Restartable,
+    array_blocks,
+)
 from sklearn_calib._numerics.softmax import log_softmax, softmax
 from sklearn_calib._solvers.logistic import log_loss
 from sklearn_calib._solvers.temperature_fit import bounded_temperature, magnitude
@@ -35,8 +40,9 @@ from sklearn_calib._validation.types import Array, Floats, Ints
 # Knots, and the values and slopes of the curve there.
 Curve = tuple[Floats, Floats, Floats]
 
-# More distinct values are averaged in as many groups of neighbours.
-MAX_VALUES = 8192
+# More distinct values are averaged in as many groups of neighbours. The precisions are
+# estimated from fewer groups.
+MAX_VALUES, FEW_VALUES = 8192, 1024
 # Knots are rounded to this number of decimals, as parts of the range.
 DECIMALS = 6
 # Relative size of rounding errors of sums.
@@ -51,12 +57,18 @@ TINY, EPSILON = np.finfo(np.float64).tiny, np.finfo(np.float64).eps
 # The search for the precisions ends when the effective number of parameters changes by
 # less, and a fit when the next step would gain less (in nats).
 FEW, LITTLE = 0.01, 1e-4
-MAX_UPDATES, MAX_STEPS = 50, 50
+MAX_STEPS, MAX_UPDATES, MAX_HALVINGS = 50, 4, 50
 
 
 def fit_curve(
-    x: Floats, target: Array, weight: Floats, *, n_knots: int, is_monotone: bool
-) -> Curve:
+    x: Floats,
+    target: Array,
+    weight: Floats,
+    *,
+    n_knots: int,
+    is_monotone: bool,
+    precision: Floats | None = None,
+) -> tuple[Curve, Floats]:
     """Return the curve from the predicted log-odds to those of the outcome.
 
     Parameters
@@ -76,10 +88,18 @@ def fit_curve(
     is_monotone : bool
         Whether the curve must not decrease.
 
+    precision : ndarray of shape (2,), default=None
+        Precisions of the priors of the linear part and of the rest, estimated by
+        default.
+
     Returns
     -------
-    knots, values, slopes : ndarray of shape (n_points,)
-        The curve, for :func:`evaluate`. There are at least two knots.
+    curve : tuple of ndarray of shape (n_points,)
+        Knots, and the values and slopes there, for :func:`evaluate`. There are at least
+        two knots.
+
+    precision : ndarray of shape (2,)
+        The precisions.
     """
     # More samples than this are only rounding errors apart.
     weight = weight * min(1, 1 / ROUNDING / weight.sum())
@@ -87,9 +107,10 @@ def fit_curve(
     if log_loss(x, target, weight)[0] > np.log(2) * weight.sum():
         logits, codes = np.column_stack([np.zeros_like(x), x]), target.astype(np.int64)
         center = bounded_temperature(array_blocks(logits, codes, weight))[0]
-    return in_units(
-        _fit_curve(x / center, target, weight, n_knots, is_monotone), center
+    curve, precision = _fit_curve(
+        x / center, target, weight, n_knots, is_monotone, precision
     )
+    return in_units(curve, center), precision
 
 
 def in_units(curve: Curve, unit: float) -> Curve:
@@ -99,24 +120,38 @@ def in_units(curve: Curve, unit: float) -> Curve:
 
 
 def _fit_curve(
-    x: Floats, target: Array, weight: Floats, n_knots: int, is_monotone: bool
-) -> Curve:
+    x: Floats,
+    target: Array,
+    weight: Floats,
+    n_knots: int,
+    is_monotone: bool,
+    precision: Floats | None,
+) -> tuple[Curve, Floats]:
     """Return the curve with priors that are centred on the identity."""
     unit = magnitude(x)
-    x, mass, positives = _average(*sums_by_value(x / unit, target, weight))
+    values = sums_by_value(x / unit, target, weight)
+    x, mass, positives = _average(*values, MAX_VALUES)
     knots = choose_knots(x, mass, n_knots)
     at_knots = make_functions(knots, x, mass, expit(x * unit))
     spline = CubicSpline(knots, at_knots, bc_type="natural")
-    data = _Data(spline(x).T, x * unit, positives / mass, mass)
+    data = _make_data(spline, unit, x, mass, positives)
+    few = data
+    if len(x) > FEW_VALUES:
+        few = _make_data(spline, unit, *_average(*values, FEW_VALUES))
     # The first two functions are linear.
-    part = np.minimum(np.arange(len(data.functions)) // 2, 1)
-    coef, precision = estimate(data, part)
-    slopes = spline(knots, 1) / unit
+    part = np.minimum(np.arange(at_knots.shape[1]) // 2, 1)
+    slopes, limits = spline(knots, 1) / unit, None
     if is_monotone:
         limits = slopes_between(knots * unit, at_knots, slopes)
-        coef = minimize(Point(data, np.zeros_like(coef)), precision, limits)[0].coef
+    coef, precision = _fit_coefficients(few, data, part, precision, limits)
     curve = knots * unit, knots * unit + at_knots @ coef, 1 + slopes @ coef
-    return without_decreases(curve) if is_monotone else curve
+    return without_decreases(curve) if is_monotone else curve, precision
+
+
+def _make_data(
+    spline: CubicSpline, unit: float, x: Floats, mass: Floats, positives: Floats
+) -> "_Data":
+    return _Data(spline(x).T, x * unit, positives / mass, mass)
 
 
 def evaluate(curve: Curve, x: Floats) -> Floats:
@@ -149,23 +184,6 @@ class Data(Protocol):
         """Return the gradient and the Hessian."""
 
 
-class Point:
-    """Coefficients with their log loss and its derivatives, which are computed once."""
-
-    def __init__(self, data: Data, coef: Floats) -> None:
-        self.data, self.coef = data, coef
-        self.loss, self._state = data.loss(coef)
-
-    @cached_property
-    def derivatives(self) -> tuple[Floats, Floats]:
-        """Gradient and Hessian."""
-        return self.data.derivatives(self._state)
-
-    def objective(self, precision: Floats) -> Any:
-        """Return the negative logarithm of the posterior, up to a constant."""
-        return self.loss + precision @ self.coef**2 / 2
-
-
 class _Data(NamedTuple):
     """Functions that are added to the offset, and the outcomes, at distinct values."""
 
@@ -186,13 +204,13 @@ class _Data(NamedTuple):
 
 
 def _average(
-    value: Floats, mass: Floats, positives: Floats
+    value: Floats, mass: Floats, positives: Floats, most: int
 ) -> tuple[Floats, Floats, Floats]:
-    """Average neighbouring values if there are more than `MAX_VALUES`."""
-    if len(value) <= MAX_VALUES:
+    """Average neighbouring values if there are more than `most`."""
+    if len(value) <= most:
         return value, mass, positives
     middle = (mass.cumsum() - mass / 2) / mass.sum()
-    group = np.floor(middle * MAX_VALUES)
+    group = np.floor(middle * most)
     first = np.flatnonzero(np.diff(group, prepend=-1))
     total = np.add.reduceat(mass, first)
     return (
@@ -244,12 +262,33 @@ def make_functions(knots: Floats, value: Floats, mass: Floats, proba: Floats) ->
     return np.hstack([linear, direction[:, 2:] / np.sqrt(size[2:])])
 
 
+def _fit_coefficients(
+    few: Data,
+    data: Data,
+    part: Ints,
+    precision: Floats | None,
+    limits: Floats | None,
+) -> tuple[Floats, Floats]:
+    """Return the coefficients, and the precisions that fit a part of the data best."""
+    if precision is None:
+        coef, precision = estimate(few, part)
+    else:
+        coef, _ = minimize(few, precision[part], np.zeros(len(part)))
+    if limits is not None:
+        # Closer to the identity, the curve does not decrease.
+        coef = coef / max(1.0, -(limits @ coef).min())
+    coef, _ = minimize(data, precision[part], coef, limits)
+    return coef, precision
+
+
 def estimate(data: Data, part: Ints) -> tuple[Floats, Floats]:
-    """Return the coefficients and the precisions of their priors.
+    """Return the coefficients and the precisions of the two priors.
 
     `part` is 0 for coefficients of linear functions, and 1 for others. At the maximum
     of the marginal likelihood (in Laplace's approximation), a precision is the
-    effective number of its parameters divided by the sum of their squares [1]_.
+    effective number of its parameters divided by the sum of their squares [1]_. Each
+    step of Newton's method for the coefficients is followed by updates of the
+    precisions.
 
     References
     ----------
@@ -259,47 +298,67 @@ def estimate(data: Data, part: Ints) -> tuple[Floats, Floats]:
     is_in = np.eye(2)[part]
     precision: Floats = START
     used: Floats = np.zeros(2)
-    best = Point(data, np.zeros(len(part)))
-    for _ in range(MAX_UPDATES):
-        best, curvature = minimize(best, precision[part])
-        variance = np.diag(np.linalg.inv(curvature))
-        previous = used
-        used = np.maximum(1 - precision[part] * variance, 0) @ is_in
-        if np.abs(used - previous).max() < FEW:
+    # Far from the maximum, the precisions would be those of another local maximum.
+    coef, _ = minimize(data, precision[part], np.zeros(len(part)))
+    loss, state = data.loss(coef)
+    mean = coef
+    for _ in range(MAX_STEPS):
+        slope, curvature = data.derivatives(state)
+        target = curvature @ coef - slope
+        # The best precisions if the log loss were this parabola.
+        for update in range(MAX_UPDATES):
+            if update > 0:
+                squares = mean**2 @ is_in
+                precision = used / np.maximum(squares, (used + TINY) / LARGEST)
+                precision = np.maximum(precision, LEAST)
+            prior = precision[part]
+            variance = np.linalg.inv(curvature + np.diag(prior + ROUNDING))
+            mean = variance @ target
+            previous = used
+            used = np.maximum(1 - prior * np.diag(variance), 0) @ is_in
+            if update > 0 and np.abs(used - previous).max() < FEW:
+                break
+        # A step to the middle of the parabola.
+        value, step = loss + prior @ coef**2 / 2, mean - coef
+        for _ in range(MAX_HALVINGS):
+            loss, state = data.loss(coef + step)
+            if loss + prior @ (coef + step) ** 2 / 2 <= value * (1 + ROUNDING):
+                break
+            step /= 2
+        coef = coef + step
+        if update == 1:
             break
-        squares = best.coef**2 @ is_in
-        precision = used / np.maximum(squares, (used + TINY) / LARGEST)
-        precision = np.maximum(precision, LEAST)
-    return best.coef, precision[part]
+    return coef, precision
 
 
 def minimize(
-    point: Point, precision: Floats, limits: Floats | None = None
-) -> tuple[Point, Floats]:
-    """Return the point with the largest posterior, and its curvature.
+    data: Data, precision: Floats, coef: Floats, limits: Floats | None = None
+) -> tuple[Floats, Floats]:
+    """Return the coefficients with the largest posterior, and its curvature.
 
     Newton's method with step halving. `limits @ coef` must be at least -1, if given.
     """
-    value = point.objective(precision)
+    loss, state = data.loss(coef)
+    value = loss + precision @ coef**2 / 2
     for _ in range(MAX_STEPS):
-        slope, curvature = point.derivatives
-        slope = slope + precision * point.coef
-        curvature = curvature.copy()
+        slope, curvature = data.derivatives(state)
+        slope = slope + precision * coef
         diagonal = np.einsum("ii->i", curvature)  # a view
         diagonal += precision
         # Otherwise, rounding errors may make it singular.
         diagonal *= 1 + ROUNDING
-        step = _step(curvature, slope, point.coef, limits)
+        step = _step(curvature, slope, coef, limits)
         if -slope @ step < LITTLE + ROUNDING * value:
             break
         while True:
-            trial = Point(point.data, point.coef + step)
-            lower = trial.objective(precision)
+            trial = coef + step
+            loss, state = data.loss(trial)
+            lower = loss + precision @ trial**2 / 2
             if lower <= value:
                 break
             step /= 2
-        point, value = trial, lower
-    return point, curvature
+        coef, value = trial, lower
+    return coef, curvature
 
 
 def _step(
@@ -359,7 +418,9 @@ def without_decreases(curve: Curve) -> Curve:
     return knots, values, slopes
 
 
-def fit_joint_curve(log_proba: Blocks, n_knots: int) -> Curve:
+def fit_joint_curve(
+    log_proba: Blocks, n_knots: int, precision: Floats | None = None
+) -> tuple[Curve, Floats]:
     """Return the curve from log-probabilities to scores, which does not decrease.
 
     Parameters
@@ -370,28 +431,34 @@ def fit_joint_curve(log_proba: Blocks, n_knots: int) -> Curve:
     n_knots : int
         Largest number of knots, which are quantiles weighted with the probabilities.
 
+    precision : ndarray of shape (2,), default=None
+        Precisions of the priors of the linear part and of the rest, estimated by
+        default.
+
     Returns
     -------
-    knots, values, slopes : ndarray of shape (n_points,)
-        The curve, for `evaluate`. There are at least two knots.
+    curve : tuple of ndarray of shape (n_points,)
+        Knots, and the values and slopes there, for `evaluate`. There are at least two
+        knots.
+
+    precision : ndarray of shape (2,)
+        The precisions.
     """
     # More samples than this are only rounding errors apart.
     scale = min(1.0, 1 / ROUNDING / log_proba.weight_sum)
     log_proba = log_proba.map(lambda each: each._replace(weight=scale * each.weight))
     losses = (-w @ x[np.arange(len(x)), codes] for x, codes, w in log_proba)
     if sum(losses) <= np.log(len(log_proba.sizes)) * log_proba.weight_sum:
-        return _fit_shared_curve(log_proba, n_knots)
+        return _fit_shared_curve(log_proba, n_knots, precision)
     center = bounded_temperature(log_proba)[0]
     scaled = log_proba.transform(lambda values: values / center)
-    return in_units(_fit_shared_curve(scaled.kept(), n_knots), center)
+    curve, precision = _fit_shared_curve(scaled.kept(), n_knots, precision)
+    return in_units(curve, center), precision
 
 
-def joint_scores(curve: Curve, log_proba: Floats) -> Floats:
-    """Return the scores of the classes."""
-    return evaluate(curve, log_proba.ravel()).reshape(log_proba.shape)
-
-
-def _fit_shared_curve(logits: Blocks, n_knots: int) -> Curve:
+def _fit_shared_curve(
+    logits: Blocks, n_knots: int, precision: Floats | None
+) -> tuple[Curve, Floats]:
     """Return the curve with priors that are centred on the identity."""
     x, proba, mass = _sample(logits)
     unit = magnitude(x)
@@ -400,10 +467,9 @@ def _fit_shared_curve(logits: Blocks, n_knots: int) -> Curve:
     at_knots = make_functions(knots, x / unit, mass, proba)[:, 1:]
     data = _JointData(logits, unit, knots, at_knots)
     part = np.minimum(np.arange(at_knots.shape[1]), 1)
-    coef, precision = estimate(data, part)
     limits = slopes_between(knots * unit, at_knots, data.slopes)
-    best, _ = minimize(Point(data, np.zeros_like(coef)), precision, limits)
-    return without_decreases(data.curve(best.coef))
+    coef, precision = _fit_coefficients(data, data, part, precision, limits)
+    return without_decreases(data.curve(coef)), precision
 
 
 def _sample(logits: Blocks) -> tuple[Floats, Floats, Floats]:
@@ -430,6 +496,15 @@ class _JointData:
         self.knots, self.at_knots = knots * unit, at_knots
         self.spline = CubicSpline(knots, at_knots, bc_type="natural")
         self.slopes = self.spline(knots, 1) / unit
+        self.parts: Iterable[_Part] = Restartable(self._read)
+        if logits.n_samples * len(logits.sizes) * len(self.slopes.T) <= KEPT_SIZE:
+            self.parts = list(self.parts)
+
+    def _read(self) -> Iterator["_Part"]:
+        for every, codes, weight in self.logits:
+            for rows in row_blocks(len(every), every.shape[1] * len(self.slopes.T)):
+                x = every[rows]
+                yield _Part(x, codes[rows], weight[rows], self.functions(x))
 
     def curve(self, coef: Floats) -> Curve:
         values = self.knots + self.at_knots @ coef
@@ -437,27 +512,23 @@ class _JointData:
 
     def loss(self, coef: Floats) -> tuple[Any, Floats]:
         """Return the sum of the log losses, and the coefficients."""
-        curve = self.curve(coef)
         total: Any = 0.0
-        for x, codes, weight in self.logits:
-            likelihood = log_softmax(joint_scores(curve, x))
-            total -= weight @ likelihood[np.arange(len(codes)), codes]
+        for part in self.parts:
+            likelihood = log_softmax(part.scores(coef))
+            total -= part.weight @ likelihood[np.arange(len(likelihood)), part.codes]
         return total, coef
 
     def derivatives(self, coef: Floats) -> tuple[Floats, Floats]:
         """Return the gradient and the Hessian."""
         slope, curvature = np.zeros(len(coef)), np.zeros((len(coef),) * 2)
-        curve = self.curve(coef)
-        for every, codes, weight in self.logits:
-            for rows in row_blocks(len(every), every.shape[1] * len(coef)):
-                x, w = every[rows], weight[rows]
-                functions = self.functions(x)
-                proba = np.exp(log_softmax(joint_scores(curve, x)))
-                mean = np.einsum("ij,ijk->ik", proba, functions)
-                slope += w @ (mean - functions[np.arange(len(x)), codes[rows]])
-                functions -= mean[:, None]
-                flat = functions.reshape(-1, len(coef))
-                curvature += (flat.T * (w[:, None] * proba).ravel()) @ flat
+        for part in self.parts:
+            w, functions = part.weight, part.functions
+            proba = softmax(part.scores(coef))
+            mean = np.matmul(proba[:, None], functions)[:, 0]
+            slope += w @ (mean - functions[np.arange(len(w)), part.codes])
+            flat = functions.reshape(-1, len(coef))
+            curvature += flat.T @ (flat * (w[:, None] * proba).reshape(-1, 1))
+            curvature -= mean.T @ (mean * w[:, None])
         return slope, curvature
 
     def functions(self, x: Floats) -> Floats:
@@ -465,3 +536,15 @@ class _JointData:
         inside = np.clip(x, self.knots[0], self.knots[-1])
         ends = np.where((x < inside)[..., None], self.slopes[0], self.slopes[-1])
         return self.spline(inside / self.unit) + ends * (x - inside)[..., None]
+
+
+class _Part(NamedTuple):
+    """Logits, classes and weights of samples, and functions of the logits."""
+
+    logits: Floats
+    codes: Ints
+    weight: Floats
+    functions: Floats
+
+    def scores(self, coef: Floats) -> Floats:
+        return self.logits + self.functions @ coef

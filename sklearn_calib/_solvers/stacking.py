@@ -1,5 +1,7 @@
 """Stacking: weights of an average of probabilities, from held-out predictions."""
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from scipy.special import expit
 
@@ -14,41 +16,105 @@ MAX_STEPS = 100
 # two members predict the same and the samples have very large weights.
 LEAST = 1e-10
 
-# Odd numbers with random bits, to mix those of the numbers of a row.
-MIXERS = np.array(
-    [0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93],
-    dtype=np.uint64,
-)
+# Scores that differ by less than this part of their median are equal, in the dtype of
+# the logits.
+RESOLUTION = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-9}
+# Parts of a sample below this are rounding errors.
+LEAST_SHARE = 1e-6
 
 
-def random_folds(data: Blocks, n_folds: int) -> Ints:
-    """Return the fold of each sample: random folds, stratified by class.
+class Shares(NamedTuple):
+    """Parts of samples that are in folds, sorted by sample. Most samples have one."""
 
-    The order within a class is that of a hash of the predictions for a sample, so it
-    depends neither on the order of the samples nor on that of the classes.
+    sample: Ints
+    fold: Ints
+    share: Floats
+
+
+def random_folds(data: Blocks, n_folds: int) -> Shares:
+    """Return the folds of the samples: random folds, stratified by class.
+
+    The samples of a class are sorted by the distance of the logit of this class to the
+    largest other logit, and the place in this order determines the fold. Therefore, the
+    folds depend neither on the order of the samples and of the classes nor on the unit
+    and the origin of the logits, except for ties. Equal samples of a class count as one
+    sample with the sum of their weights. If this is larger than one, it is split over
+    several folds, so that a sample of weight two is the same as two samples.
     """
-    codes, key = data.collect(lambda block: (block.codes, _hash(block)))
-    order = np.argsort(key, kind="stable")
-    # The classes follow each other by their first samples in this order.
-    _, first = np.unique(codes[order], return_index=True)
-    rank = np.zeros(len(data.sizes), dtype=np.int64)
-    rank[np.unique(codes)] = first
-    fold = np.empty(len(codes), dtype=np.int64)
-    fold[order[np.argsort(rank[codes[order]], kind="stable")]] = (
-        np.arange(len(codes)) % n_folds
-    )
+    codes, weight, gap, other = data.collect(_sort_keys)
+    resolution = RESOLUTION[np.dtype(gap.dtype)]
+    gap, other = (np.round(x / _unit(x) / resolution) for x in (gap, other))
+    order = np.lexsort((other, gap, codes))
+    keys = np.stack([codes[order], gap[order], other[order]])
+    is_first = np.append(True, (np.diff(keys) != 0).any(axis=0))
+    first, group = np.flatnonzero(is_first), is_first.cumsum() - 1
+    mass = np.add.reduceat(weight[order].astype(np.float64), first)
+    # A heavy group is split into parts of weight one, as many in each fold, and a rest.
+    rest = np.where(mass > n_folds, np.fmod(mass, n_folds), mass)
+    size = np.ceil(rest - LEAST_SHARE).astype(np.int64)
+    size[mass <= n_folds] = np.maximum(size[mass <= n_folds], 1)
+    owner, place = _expand(size)
+    part = np.minimum(rest[owner] - place, 1) / mass[owner]
+    fold = _draw(codes[order][first], gap[order][first], size, n_folds)
+    heavy = np.flatnonzero(rest < mass)
+    owner = np.append(owner, np.repeat(heavy, n_folds))
+    fold = np.append(fold, np.tile(np.arange(n_folds), len(heavy)))
+    even = np.repeat((1 - rest / mass)[heavy] / n_folds, n_folds)
+    pair, index = np.unique(owner * n_folds + fold, return_inverse=True)
+    share = np.bincount(index, np.append(part, even))
+    pair, share = pair[share > LEAST_SHARE], share[share > LEAST_SHARE]
+
+    # The same for each sample of a group.
+    n_pairs = np.bincount(pair // n_folds, minlength=len(mass))
+    row, within = _expand(n_pairs[group])
+    chosen = (n_pairs.cumsum() - n_pairs)[group[row]] + within
+    by_sample = np.lexsort((pair[chosen], order[row]))
+    sample, chosen = order[row][by_sample], chosen[by_sample]
+    return Shares(sample, pair[chosen] % n_folds, share[chosen])
+
+
+def _expand(counts: Ints) -> tuple[Ints, Ints]:
+    """Return each index as often as it is counted, and 0, 1, ... for each of them."""
+    owner = np.repeat(np.arange(len(counts)), counts)
+    return owner, np.arange(len(owner)) - (counts.cumsum() - counts)[owner]
+
+
+def _sort_keys(block: Block) -> tuple[Array, Array, Array, Array]:
+    """Return the classes, the weights, and two keys of the other columns of each row.
+
+    These are the distance of the true class to the largest other class, and a sum that
+    is different for different rows.
+    """
+    logits, codes, weight = block
+    rows = np.arange(len(codes))
+    distance = logits[rows, codes][:, None] - logits
+    factor = np.sqrt(np.arange(2, 2 + logits.shape[1], dtype=logits.dtype))
+    total = distance @ factor
+    distance[rows, codes] = np.inf
+    return codes, weight, distance.min(axis=1), total
+
+
+def _unit(values: Floats) -> Any:
+    """Return the median of the absolute values, or one if it is zero."""
+    return np.median(np.abs(values)) or 1.0
+
+
+def _draw(codes: Ints, gap: Floats, size: Ints, n_folds: int) -> Ints:
+    """Return the folds of the parts of all groups, in a random order for each class.
+
+    The groups are sorted by class. Classes with fewer parts come first.
+    """
+    _, first, of_group = np.unique(codes, return_index=True, return_inverse=True)
+    n_parts = np.add.reduceat(size, first)
+    rank = np.empty(len(first), dtype=np.int64)
+    rank[np.lexsort((gap[first], n_parts))] = np.arange(len(first))
+    rank_of_part = np.repeat(rank[of_group], size)
+    by_rank = np.argsort(rank_of_part, kind="stable")
+    random = np.random.default_rng(0).random(len(by_rank))
+    fold = np.empty(len(by_rank), dtype=np.int64)
+    by_chance = by_rank[np.lexsort((random, rank_of_part[by_rank]))]
+    fold[by_chance] = np.arange(len(by_rank)) % n_folds
     return fold
-
-
-def _hash(block: Block) -> Array:
-    """Return a hash of the true class's and the largest three numbers of each row."""
-    rows = block.logits.astype(np.float32) + np.float32(0)  # no negative zeros
-    largest = -np.sort(-rows, axis=1)[:, :3]
-    values = np.column_stack([rows[np.arange(len(rows)), block.codes], largest])
-    bits = np.ascontiguousarray(values).view(np.uint32).astype(np.uint64)
-    key = (bits * MIXERS[: bits.shape[1]]).sum(axis=1, dtype=np.uint64)
-    key = (key ^ (key >> np.uint64(32))) * MIXERS[0]
-    return (key ^ (key >> np.uint64(29))) * MIXERS[1]
 
 
 def stacking_weights(likelihood: Floats, counts: Floats, weight: Floats) -> Floats:

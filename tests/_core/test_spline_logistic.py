@@ -36,12 +36,16 @@ def objective(values, knots, x, y, center, strength):
     return loss + strength * rough / 2 + center(values)
 
 
-def test_the_curve_minimises_the_penalised_log_loss(monkeypatch):
-    """The strength is fixed by a single update, and the linear part is free."""
-    monkeypatch.setattr(spline_logistic, "MAX_UPDATES", 1)
-    monkeypatch.setattr(spline_logistic, "START", np.array([1e-12, 3.0]))
+def fit_free(x, y, weight, n_knots, precision=None):
+    """Return a curve that may decrease."""
+    options = {"is_monotone": False, "precision": precision}
+    return fit_curve(x, y, weight, n_knots=n_knots, **options)[0]
+
+
+def test_the_curve_minimises_the_penalised_log_loss():
+    """The strength is given, and the linear part is free."""
     x, y = draw(400)
-    knots, values, _ = fit_curve(x, y, np.ones(400), n_knots=6, is_monotone=False)
+    knots, values, _ = fit_free(x, y, np.ones(400), 6, np.array([1e-12, 3.0]))
     # Roughness is measured in units of the standard deviation.
     strength = 3.0 * x.std() ** 3
     arguments = knots, x, y, lambda _: 0.0, strength
@@ -50,20 +54,22 @@ def test_the_curve_minimises_the_penalised_log_loss(monkeypatch):
     assert values == pytest.approx(best.x, abs=0.02)
 
 
+# Priors are negligible.
+NO_PRIORS = np.full(2, 1e-9)
+
+
 @pytest.fixture
-def without_priors(monkeypatch):
-    """Make the priors negligible, and fits converge to rounding errors."""
-    monkeypatch.setattr(spline_logistic, "MAX_UPDATES", 1)
-    monkeypatch.setattr(spline_logistic, "START", np.full(2, 1e-9))
+def precise(monkeypatch):
+    """Let fits converge to rounding errors."""
     monkeypatch.setattr(spline_logistic, "LITTLE", 0.0)
 
 
-@pytest.mark.usefixtures("without_priors")
+@pytest.mark.usefixtures("precise")
 @pytest.mark.parametrize("n_knots", [2, 7])
 def test_without_priors_it_is_logistic_regression_on_natural_splines(n_knots):
     x, y = draw(2000)
     weight = np.random.default_rng(1).integers(1, 4, 2000)
-    knots, values, slopes = fit_curve(x, y, weight, n_knots=n_knots, is_monotone=False)
+    knots, values, slopes = fit_free(x, y, weight, n_knots, NO_PRIORS)
     assert len(knots) == n_knots
     basis = CubicSpline(knots, np.eye(n_knots), bc_type="natural")
     model = LogisticRegression(C=np.inf, fit_intercept=False, tol=1e-10, max_iter=1000)
@@ -72,14 +78,14 @@ def test_without_priors_it_is_logistic_regression_on_natural_splines(n_knots):
     assert slopes == pytest.approx(basis(knots, 1) @ coef, abs=1e-5)
 
 
-@pytest.mark.usefixtures("without_priors")
+@pytest.mark.usefixtures("precise")
 def test_without_priors_it_agrees_with_splinecalib(reference):
     """The author's basis and log loss, with knots at our quantiles."""
     recorded = reference("cal_log_odds_spline")
     inputs, expected = recorded["inputs"], recorded["expected"]
     x, y = np.array(inputs["fit_log_odds"]), np.array(inputs["fit_labels"], float)
     n_knots = len(inputs["knots"])
-    curve = fit_curve(x, y, np.ones(len(x)), n_knots=n_knots, is_monotone=False)
+    curve = fit_free(x, y, np.ones(len(x)), n_knots, NO_PRIORS)
     assert curve[0] == pytest.approx(inputs["knots"], rel=1e-12)
     proba = expit(evaluate(curve, np.array(inputs["test_log_odds"])))
     assert proba == pytest.approx(expected["proba"], abs=1e-5)
@@ -88,7 +94,7 @@ def test_without_priors_it_agrees_with_splinecalib(reference):
 def test_the_curve_is_smooth():
     """Its second derivative is continuous, and zero at both ends."""
     x, y = draw(1000)
-    curve = fit_curve(x, y, np.ones(1000), n_knots=12, is_monotone=False)
+    curve = fit_free(x, y, np.ones(1000), 12)
     second = CubicHermiteSpline(*curve).derivative(2)
     assert np.abs(second(curve[0][[0, -1]])) == pytest.approx(0, abs=1e-6)
     inner = curve[0][1:-1]
@@ -101,7 +107,9 @@ def test_a_monotone_curve_does_not_decrease():
     for seed in range(20):
         x, y = draw(100, seed, lambda x: np.sin(3 * x))
         both = [
-            evaluate(fit_curve(x, y, np.ones(100), n_knots=9, is_monotone=each), grid)
+            evaluate(
+                fit_curve(x, y, np.ones(100), n_knots=9, is_monotone=each)[0], grid
+            )
             for each in (False, True)
         ]
         decreasing += np.diff(both[0]).min() < 0
@@ -115,7 +123,7 @@ def test_a_monotone_curve_does_not_decrease():
 def test_a_monotone_curve_does_not_decrease_at_any_scale(scale, weight):
     """The constrained steps must be exact, however large the step without limits."""
     x, y = draw(300, curve=lambda x: np.sin(3 * x))
-    knots, values, slopes = fit_curve(
+    (knots, values, slopes), _ = fit_curve(
         x * scale, y, np.full(300, weight), n_knots=100, is_monotone=True
     )
     assert np.diff(values).min() >= 0
@@ -128,7 +136,7 @@ def test_a_monotone_curve_does_not_decrease_at_any_scale(scale, weight):
 def test_a_constraint_that_does_not_bind_changes_nothing():
     x, y = draw(5000, curve=lambda x: x)
     free, monotone = (
-        fit_curve(x, y, np.ones(5000), n_knots=9, is_monotone=each)
+        fit_curve(x, y, np.ones(5000), n_knots=9, is_monotone=each)[0]
         for each in (False, True)
     )
     assert np.diff(free[1]).min() > 0
@@ -150,7 +158,7 @@ def test_many_values_are_averaged_almost_without_loss(monkeypatch):
     curves = []
     for most in (8192, 10**6):
         monkeypatch.setattr(spline_logistic, "MAX_VALUES", most)
-        curve = fit_curve(x, y, np.ones(20_000), n_knots=20, is_monotone=True)
+        curve, _ = fit_curve(x, y, np.ones(20_000), n_knots=20, is_monotone=True)
         curves.append(expit(evaluate(curve, grid)))
     assert curves[0] == pytest.approx(curves[1], abs=1e-3)
 
@@ -171,18 +179,13 @@ def draw_classes(n_samples, seed=0, n_classes=5, curve=bent):
 
 def test_the_joint_curve_maximises_the_likelihood(monkeypatch):
     """Without priors, the curve has the smallest log loss of all natural splines."""
-
-    def without_priors(_, part):
-        return 0.0 * part, np.full(len(part), 1e-9)
-
-    monkeypatch.setattr(spline_logistic, "estimate", without_priors)
     monkeypatch.setattr(spline_logistic, "LITTLE", 0.0)
     # The curve may decrease.
     slopes = 1e-9 * np.eye(1, 4)
     monkeypatch.setattr(spline_logistic, "slopes_between", lambda *_: slopes)
     monkeypatch.setattr(spline_logistic, "without_decreases", lambda curve: curve)
     x, y, _ = draw_classes(1000)
-    knots, values, _ = fit_joint_curve(array_blocks(x, y), 5)
+    (knots, values, _), _ = fit_joint_curve(array_blocks(x, y), 5, NO_PRIORS)
     # The least value is fixed, as a constant changes no probability.
     basis = CubicSpline(knots, np.eye(5)[:, 1:], bc_type="natural")(x)
 
@@ -197,7 +200,7 @@ def test_the_joint_curve_maximises_the_likelihood(monkeypatch):
 
 def test_the_joint_curve_is_a_natural_spline_that_does_not_decrease():
     x, y, _ = draw_classes(500, curve=lambda x: bent(np.maximum(x, -6)))
-    curve = fit_joint_curve(array_blocks(x, y), 12)
+    curve, _ = fit_joint_curve(array_blocks(x, y), 12)
     grid = np.linspace(curve[0][0], curve[0][-1], 2001)
     assert np.diff(CubicHermiteSpline(*curve)(grid)).min() >= 0
     second = CubicHermiteSpline(*curve).derivative(2)

@@ -36,8 +36,9 @@ PAIR = [TemperatureScaling(), IsotonicCalibration()]
 def test_weights_from_predictions_of_public_methods(make_logits):
     logits, y = make_logits(400, 3)
     weight = np.random.default_rng(0).uniform(0.5, 2, 400)
+    weight /= weight.max()  # each sample is in one fold
     auto = AutoCalibrator(PAIR, cv=3, from_logits=True).fit(2 * logits, y, weight)
-    fold = random_folds(array_blocks(2 * logits, y), 3)
+    fold = random_folds(array_blocks(2 * logits, y), 3).fold
     held_out = np.empty((400, 3))
     held_out[:, 0] = softmax(2 * logits, axis=1)[np.arange(400), y]
     for j, given in enumerate(PAIR, 1):
@@ -50,11 +51,13 @@ def test_weights_from_predictions_of_public_methods(make_logits):
     np.testing.assert_allclose(auto.log_losses_, losses, rtol=1e-9)
     own = stacking_weights(held_out[:, 1:], np.array([0.5, 0.5]), weight)
     gain = weight @ np.log(held_out[:, 1:] @ own / held_out[:, 0])
-    total = 3 / (3 + np.exp(-gain))
+    total = 1 / (1 + np.exp(-gain))
     np.testing.assert_allclose(auto.weights_, [1 - total, *(total * own)], rtol=1e-6)
     members = [each.predict_proba(2 * logits) for each in auto.calibrators_]
     average = np.tensordot(auto.weights_, [softmax(2 * logits, axis=1), *members], 1)
-    np.testing.assert_allclose(auto.predict_proba(2 * logits), average, rtol=1e-12)
+    expected = average * np.exp(auto.offset_)
+    expected /= expected.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(auto.predict_proba(2 * logits), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +97,7 @@ def test_it_calibrates_where_it_is_needed(make_logits):
 def test_one_sample(X):
     auto = AutoCalibrator(from_logits=True).fit(X, ["b"], labels=["a", "b", "c"])
     # There are no training samples for the folds, so only the prior odds remain.
-    np.testing.assert_allclose(auto.weights_[0], 0.25)
+    np.testing.assert_allclose(auto.weights_[0], 0.5)
     assert np.isfinite(auto.predict_proba(X)).all()
 
 
@@ -104,7 +107,7 @@ def test_separable_classes_with_few_samples():
     y = np.arange(12) % 3
     logits = 4 * np.eye(3)[y] + rng.normal(size=(12, 3))
     auto = AutoCalibrator(from_logits=True).fit(logits, y)
-    assert 0.05 < auto.weights_[0] < 0.5
+    assert 0.05 < auto.weights_[0] < 0.6
     assert (auto.predict_proba(logits) > 1e-6).all()
 
 
@@ -131,14 +134,15 @@ def test_report_and_explanation(make_logits):
     used = table[table["note"] == ""]
     assert [*used.index] == [
         "none",
-        "TemperatureScaling()",
         "JointBetaCalibration(penalty='empirical_bayes')",
         "LogOddsSplineCalibration()",
     ]
     np.testing.assert_array_equal(used["weight"], auto.weights_)
     assert table.loc["StructuredMatrixScaling()", "note"] == "for 3 to 100 classes"
+    auto.set_params(calibrators=PAIR, cv=2)  # for the next fit
+    np.testing.assert_array_equal(pd.DataFrame(auto.report_)["note"], [*table["note"]])
     text = auto.explanation_
-    assert "TemperatureScaling(): log loss 0." in text
+    assert "LogOddsSplineCalibration(): log loss 0." in text
     assert "StructuredMatrixScaling(): for 3 to 100 classes" in text
     assert text.index("JointBeta") < text.index("none:")  # sorted by weight
 
@@ -156,7 +160,7 @@ def test_many_classes_leave_out_slow_calibrators():
         "JointBetaCalibration",
         "StructuredVectorScaling",
     ]
-    assert "LogOddsSplineCalibration(): for 2 to 100 classes" in auto.explanation_
+    assert "LogOddsSplineCalibration(): for two classes" in auto.explanation_
 
 
 def test_long_names_are_on_one_line(make_logits):

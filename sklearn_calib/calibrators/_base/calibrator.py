@@ -465,6 +465,14 @@ class Calibrator(
     def _fit(self, data: Blocks) -> None:
         """Fit the map to the logits, classes and weights of samples."""
 
+    def _fit_again(self, data: Blocks, fitted: Self) -> None:  # noqa: ARG002
+        """Fit the map to a part of the samples to which `fitted` was fitted.
+
+        A calibrator that estimates the strengths of its priors may keep those of
+        `fitted`, which takes less time.
+        """
+        self._fit(data)
+
     @abstractmethod
     def _calibrate(self, logits: Values) -> Values:
         """Return calibrated probabilities as a new array."""

@@ -16,7 +16,9 @@ from sklearn_calib._expressions.rows import softmax
 from sklearn_calib._expressions.tensor import Values
 from sklearn_calib._numerics.sample_blocks import Block, Blocks
 from sklearn_calib._sklearn.training_data import warn_of_absent_classes
+from sklearn_calib._solvers.class_offsets import fit_offsets
 from sklearn_calib._solvers.stacking import (
+    Shares,
     probability_of_gain,
     random_folds,
     stacking_weights,
@@ -25,13 +27,16 @@ from sklearn_calib._state.json_values import refuse
 from sklearn_calib._state.schema import FRACTION, NON_NEGATIVE, ListOf, Numbers, Object
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import Interval
-from sklearn_calib._validation.types import Floats, Ints
+from sklearn_calib._validation.types import Floats
 from sklearn_calib.calibrators._base.calibrator import (
     MIN_ROWS,
     Calibrator,
 )
 from sklearn_calib.calibrators._combined.boosting import BoostingCalibrator
 from sklearn_calib.calibrators._linear.joint_beta import JointBetaCalibration
+from sklearn_calib.calibrators._linear.joint_spline import (
+    JointLogOddsSplineCalibration,
+)
 from sklearn_calib.calibrators._linear.structured import (
     StructuredMatrixScaling,
     StructuredVectorScaling,
@@ -48,8 +53,7 @@ if TYPE_CHECKING:
 class Candidate(NamedTuple):
     """A default calibrator, its pseudo-count, and its numbers of classes.
 
-    For two classes, matrices are not more general than the other maps. The upper limits
-    bound the time.
+    The upper limits bound the time.
     """
 
     calibrator: Calibrator
@@ -59,16 +63,28 @@ class Candidate(NamedTuple):
 
 
 DEFAULTS = [
-    Candidate(TemperatureScaling(), 3.0),
+    Candidate(TemperatureScaling(), 3.0, least=3),
     Candidate(JointBetaCalibration(penalty="empirical_bayes"), 1.0, most=1000),
-    Candidate(LogOddsSplineCalibration(), 0.25, most=100),
-    Candidate(StructuredMatrixScaling(), 0.25, least=3, most=100),
+    Candidate(LogOddsSplineCalibration(), 0.25, most=2),
+    Candidate(JointLogOddsSplineCalibration(), 0.25, 3, 100),
+    Candidate(StructuredMatrixScaling(lambd=1.0), 0.25, 3, 100),
     Candidate(StructuredMatrixScaling(lambd="empirical_bayes"), 0.25, 3, 100),
     Candidate(StructuredVectorScaling(lambd="empirical_bayes"), 0.25, 101),
 ]
 
 # Pseudo-count of other calibrators.
 COUNT = 0.5
+
+# The weights change little if there are more misclassified samples in the folds.
+ENOUGH_ERRORS = 400
+
+# Offsets are not fitted to more classes: their Hessian would take too long.
+MAX_OFFSETS = 1000
+
+
+def defaults(n_classes: int) -> list[Candidate]:
+    """Return the default calibrators for a number of classes."""
+    return [each for each in DEFAULTS if each.least <= n_classes <= each.most]
 
 
 class AutoCalibrator(Calibrator):
@@ -94,7 +110,7 @@ class AutoCalibrator(Calibrator):
         Number of folds, from 2 to 1000. They are stratified by class and random, but do
         not depend on the order of the samples.
 
-    prior_odds : float, default=3.0
+    prior_odds : float, default=1.0
         Prior odds that calibration is better than none. With None, the probabilities
         before calibration have no weight, as for scores without a unit.
 
@@ -111,6 +127,9 @@ class AutoCalibrator(Calibrator):
 
     log_losses_ : ndarray of shape (n_calibrators + 1,)
         Cross-validated log losses, in the order of `weights_`.
+
+    offset_ : ndarray of shape (n_classes,)
+        Added to the logarithms of the average, to correct its class frequencies.
 
     report_ : dict of list
         Columns of a table with one row for each calibrator: `calibrator`, `log_loss`
@@ -148,10 +167,11 @@ class AutoCalibrator(Calibrator):
     ================================================ ================= ============
     calibrator                                       number of classes pseudo-count
     ================================================ ================= ============
-    TemperatureScaling()                             2 or more         3
+    TemperatureScaling()                             3 or more         3
     JointBetaCalibration(penalty="empirical_bayes")  2 to 1000         1
-    LogOddsSplineCalibration()                       2 to 100          0.25
-    StructuredMatrixScaling()                        3 to 100          0.25
+    LogOddsSplineCalibration()                       2                 0.25
+    JointLogOddsSplineCalibration()                  3 to 100          0.25
+    StructuredMatrixScaling(lambd=1.0)               3 to 100          0.25
     StructuredMatrixScaling(lambd="empirical_bayes") 3 to 100          0.25
     StructuredVectorScaling(lambd="empirical_bayes") 101 or more       0.25
     ================================================ ================= ============
@@ -168,8 +188,19 @@ class AutoCalibrator(Calibrator):
     total weight of the calibrators is :math:`1 / (1 + e^{-g} / o)` with `prior_odds`
     o: the posterior probability that their average predicts better.
 
-    The calibrators are fitted `cv` + 1 times. Those that take too long for many classes
-    are not used by default, which `report_` states.
+    The returned probabilities are proportional to :math:`e^{b_k}` times the average.
+    The offsets b have normal priors around zero, whose strength is estimated
+    (empirical Bayes). Otherwise, the average may have other class frequencies than the
+    samples, if some of its calibrators have no or few parameters. Offsets are not
+    fitted to more than 1000 classes.
+
+    The folds are random within each class. To be the same for any order of the samples
+    and classes, and for any unit and origin of the logits, they are drawn for the ranks
+    of the samples: by the distance of the true class's logit to the largest other
+    logit. A sample with a weight above one is split over several folds, like equal
+    samples. In a fold, calibrators start from the fit to all samples and keep the
+    strengths of its priors, which takes less time. Folds are left out if the previous
+    ones contain 400 misclassified samples.
 
     References
     ----------
@@ -196,6 +227,7 @@ class AutoCalibrator(Calibrator):
         "calibrators_": ListOf(Object(), "n_calibrators"),
         "weights_": Numbers("n_calibrators + 1", range=FRACTION, total=1),
         "log_losses_": Numbers("n_calibrators + 1", range=NON_NEGATIVE),
+        "offset_": Numbers("n_classes", is_optional=True),
     }
     _parameter_constraints = {
         **Calibrator._parameter_constraints,
@@ -209,7 +241,7 @@ class AutoCalibrator(Calibrator):
         calibrators: Sequence[Calibrator] | None = None,
         *,
         cv: int = 5,
-        prior_odds: float | None = 3.0,
+        prior_odds: float | None = 1.0,
         from_logits: bool = False,
     ) -> None:
         self.calibrators = calibrators
@@ -234,10 +266,13 @@ class AutoCalibrator(Calibrator):
             "weight": self.weights_.tolist(),
             "note": [""] * len(self.weights_),
         }
-        for each in DEFAULTS if self.calibrators is None else []:
+        candidates = [_name(c.calibrator) for c in defaults(len(self.classes_))]
+        if table["calibrator"][1:] != candidates:
+            return table
+        for each in DEFAULTS:
             if not each.least <= len(self.classes_) <= each.most:
                 limits = f"{each.least} to {each.most}"
-                limits = limits.replace("to inf", "or more")
+                limits = limits.replace("to inf", "or more").replace("2 to 2", "two")
                 row = _name(each.calibrator), np.nan, 0.0, f"for {limits} classes"
                 for column, value in zip(table.values(), row, strict=True):
                     column.append(value)
@@ -254,7 +289,7 @@ class AutoCalibrator(Calibrator):
         return (
             "Weighted average of the probabilities of each calibrator and of those "
             "before calibration (none).\nThe weights maximise the "
-            f"likelihood in {self.cv}-fold cross-validation.\n" + "\n".join(lines)
+            "likelihood in cross-validation.\n" + "\n".join(lines)
         )
 
     def plot(self, ax: Any = None) -> Axes:
@@ -319,8 +354,8 @@ class AutoCalibrator(Calibrator):
         with warnings.catch_warnings():
             # A calibrator with a poor fit gets a small weight.
             warnings.simplefilter("ignore")
-            held_out = self._held_out(data, random_folds(given, self.cv))
             self.calibrators_ = self._fit_each(data)
+            held_out, weight = self._held_out(data, random_folds(given, self.cv))
         counts = np.array(
             [each.pseudo_count for each in self._candidates(len(data.sizes))]
         )
@@ -332,22 +367,42 @@ class AutoCalibrator(Calibrator):
             odds = float(self.prior_odds)
             total = probability_of_gain(none, average, weight, odds)
         self.weights_ = np.append(1 - total, total * relative)
+        self.offset_: Floats = np.zeros(len(data.sizes))
+        if len(data.sizes) <= MAX_OFFSETS:
+            self.offset_ = fit_offsets(
+                data.map(lambda block: block._replace(logits=self._mean(block.logits)))
+            )
         self.log_losses_ = -(weight @ np.log(held_out)) / weight.sum()
 
-    def _held_out(self, data: Blocks, fold: Ints) -> Floats:
-        """Return the probability of the true class of each sample in its test fold.
+    def _held_out(self, data: Blocks, folds: Shares) -> tuple[Floats, Floats]:
+        """Return the held-out probabilities of the true classes, and their weights.
 
-        The first column is before calibration; the others are of the calibrators.
+        There is a row for each sample and fold. The first column is before calibration;
+        the others are of the calibrators. The last folds are left out if the others
+        have enough errors.
         """
-        held_out = np.empty((len(fold), 1 + len(self._candidates(len(data.sizes)))))
-        for k in np.unique(fold):
-            train, test = data.select(fold != k), data.select(fold == k)
-            fitted = self._fit_each(train) if train.weight_sum > 0 else []
-            columns = test.collect(partial(self._likelihoods, fitted))
+        codes, weight, is_wrong = data.collect(
+            lambda block: (
+                *(block.codes, block.weight),
+                block.logits.argmax(axis=1) != block.codes,
+            )
+        )
+        held_out, weights = [], []
+        n_errors: Any = 0.0
+        for k in np.unique(folds.fold):
+            own = folds.fold == k
+            share = np.bincount(folds.sample[own], folds.share[own], len(weight))
+            train = data.reweighted(codes, weight * (1 - share)).select(share < 1)
             # Without training samples, the calibrators are as good as none.
-            held_out[fold == k] = columns[0][:, None]
-            held_out[fold == k, : len(columns)] = np.column_stack(columns)
-        return held_out
+            fitted = self._fit_part(train) if train.weight_sum > 0 else []
+            columns = data.select(share > 0).collect(partial(self._likelihoods, fitted))
+            columns += columns[:1] * (len(self.calibrators_) - len(fitted))
+            held_out.append(np.column_stack(columns))
+            weights.append((weight * share)[share > 0])
+            n_errors += (weight * share) @ is_wrong
+            if n_errors >= ENOUGH_ERRORS:
+                break
+        return np.concatenate(held_out), np.concatenate(weights)
 
     def _likelihoods(self, fitted: list[Any], block: Block) -> list[Floats]:
         """Return probabilities of the true classes, before and after calibration."""
@@ -366,13 +421,33 @@ class AutoCalibrator(Calibrator):
             fitted.append(new)
         return fitted
 
+    def _fit_part(self, data: Blocks) -> list[Any]:
+        """Return calibrators with the same priors, fitted to a part of the samples."""
+        fitted = []
+        for each in self.calibrators_:
+            new = clone(each)
+            new._take_start(self)
+            new._fit_again(data, each)
+            fitted.append(new)
+        return fitted
+
     def _candidates(self, n_classes: int) -> list[Candidate]:
         """Return the calibrators to fit, with their pseudo-counts."""
         if self.calibrators is not None:
             return [Candidate(each, COUNT) for each in self.calibrators]
-        return [each for each in DEFAULTS if each.least <= n_classes <= each.most]
+        return defaults(n_classes)
 
     def _calibrate(self, logits: Values) -> Values:
+        proba = self._mean(logits)
+        offset = getattr(self, "offset_", None)  # None in files of earlier versions
+        if offset is None or not offset.any():
+            return proba
+        proba *= np.exp(offset)
+        proba /= proba.sum(axis=1, keepdims=True)
+        return proba.astype(logits.dtype, copy=False)
+
+    def _mean(self, logits: Values) -> Values:
+        """Return the weighted mean of the probabilities."""
         none, *weights = self.weights_.tolist()
         proba = none * softmax(logits)
         for weight, each in zip(weights, self.calibrators_, strict=True):

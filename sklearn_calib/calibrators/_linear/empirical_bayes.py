@@ -15,6 +15,7 @@ from sklearn_calib._numerics.sample_blocks import Blocks
 from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._validation.types import Floats, Ints
 from sklearn_calib.calibrators._linear.multinomial_fit import (
+    ROUGH,
     Kind,
     Problem,
     fit_multinomial,
@@ -49,7 +50,8 @@ def fit_empirical_bayes(
     *,
     center: Floats,
     group: Ints,
-    precision: float | None = None,
+    precision: Any = None,
+    start: Floats | None = None,
 ) -> tuple[list[Floats], Floats]:
     """Return the parameters with the largest posterior, and the precisions.
 
@@ -72,8 +74,12 @@ def fit_empirical_bayes(
     group : ndarray of int, shape of the parameters
         Group of each parameter: 0, 1, ...
 
-    precision : float, default=None
-        Precision of all groups. It is not estimated then.
+    precision : float or ndarray of shape (n_groups,), default=None
+        Precision of all groups, or of each. It is not estimated then.
+
+    start : ndarray, shape of the parameters, default=None
+        Initial values that are close to the result, which is then less precise. They
+        need a precision.
 
     Returns
     -------
@@ -88,8 +94,8 @@ def fit_empirical_bayes(
     if precision is None:
         precisions = _fit_precisions(kind, maps, group, n_groups)
     else:
-        precisions = np.full(n_groups, float(precision))
-    return [each.finish(precisions[group]) for each in maps], precisions
+        precisions = np.broadcast_to(precision, n_groups).astype(np.float64)
+    return [each.finish(precisions[group], start) for each in maps], precisions
 
 
 def _fit_precisions(
@@ -161,15 +167,19 @@ class _Map:
         length, _ = problem.search(parameters, step, value, -(gradient * step).sum())
         self.parameters = parameters + length * step
 
-    def finish(self, precision: Floats) -> Floats:
+    def finish(self, precision: Floats, start: Floats | None) -> Floats:
         """Return the parameters with the largest posterior, for the features."""
-        kind = self.problem.kind
+        kind, tolerance = self.problem.kind, None
+        if start is not None:
+            self.parameters = _moved(kind, start, self.origin)
+            tolerance = ROUGH
         parameters, _ = fit_multinomial(
             kind,
             self.data,
             ridge=precision / (2 * self.data.weight_sum),
             center=self.center,
             start=self.parameters,
+            tolerance=tolerance,
         )
         return _moved(kind, parameters, -self.origin)
 

@@ -1,6 +1,7 @@
 """Joint log-odds spline calibration of all classes."""
 
 from numbers import Integral
+from typing import Self
 
 import numpy as np
 
@@ -9,8 +10,9 @@ from sklearn_calib._expressions.rows import log_softmax
 from sklearn_calib._expressions.tensor import Values
 from sklearn_calib._numerics.sample_blocks import Blocks
 from sklearn_calib._solvers.spline_logistic import fit_joint_curve
-from sklearn_calib._state.schema import Spec
+from sklearn_calib._state.schema import NON_NEGATIVE, Numbers, Spec
 from sklearn_calib._validation.declarations import Interval
+from sklearn_calib._validation.types import Floats
 from sklearn_calib.calibrators._linear.linear_calibrator import (
     EMPIRICAL_BAYES,
     LARGEST,
@@ -45,6 +47,9 @@ class JointLogOddsSplineCalibration(_PenalisedCalibrator):
     curve_ : tuple of ndarray
         The curve f: knots, and its values and slopes at the knots, each of shape
         (n_points,). Beyond the knots, it is linear.
+
+    curve_precision_ : ndarray of shape (2,)
+        Strengths of the priors of the curve, see :class:`LogOddsSplineCalibration`.
 
     coef_ : ndarray of shape (n_classes,)
         The slopes a.
@@ -107,6 +112,7 @@ class JointLogOddsSplineCalibration(_PenalisedCalibrator):
 
     _errors_needed = 10, 0
     _kind = DiagonalMap()
+    curve_precision_: Floats
     penalty, lambd, mu = EMPIRICAL_BAYES, "cv", None
     _parameter_constraints = {
         **_PenalisedCalibrator._parameter_constraints,
@@ -119,16 +125,22 @@ class JointLogOddsSplineCalibration(_PenalisedCalibrator):
 
     @property
     def _state_schema(self) -> dict[str, Spec]:
-        return {**super()._state_schema, "curve_": CURVE}
+        # Files of earlier versions do not contain them.
+        precision = Numbers(2, range=NON_NEGATIVE, is_optional=True)
+        curve = {"curve_": CURVE, "curve_precision_": precision}
+        return {**super()._state_schema, **curve}
 
-    def _fit(self, data: Blocks) -> None:
+    def _fit_from(self, data: Blocks, fitted: Self | None) -> None:
         logits = self._begin(data)
         log_proba = logits.transform(log_softmax).kept()
-        self.curve_ = fit_joint_curve(log_proba, self.n_knots)
+        known = None if fitted is None else fitted.curve_precision_
+        self.curve_, self.curve_precision_ = fit_joint_curve(
+            log_proba, self.n_knots, known
+        )
         features = logits.transform(self._features)
         # Squares of larger values would overflow.
         features = features.transform(lambda x: np.maximum(x, -LARGEST)).kept()
-        self._set(self._fit_empirical_bayes(features), logits, features)
+        self._set(self._fit_empirical_bayes(features, fitted), logits, features)
 
     def _features(self, logits: Values) -> Values:
         log_proba = log_softmax(logits.astype(np.float64, copy=False))

@@ -7,7 +7,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from numbers import Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,7 +25,7 @@ from sklearn_calib._validation.declarations import Interval, StrOptions
 from sklearn_calib._validation.types import Floats, Ints
 from sklearn_calib.calibrators._base.calibrator import Calibrator
 from sklearn_calib.calibrators._linear.empirical_bayes import fit_empirical_bayes
-from sklearn_calib.calibrators._linear.multinomial_fit import fit_multinomial
+from sklearn_calib.calibrators._linear.multinomial_fit import ROUGH, fit_multinomial
 
 N_FOLDS = 5
 # Candidates for "cv", from the strongest to the weakest.
@@ -62,6 +62,9 @@ class _MultinomialCalibrator(Calibrator):
         "lambd": [STRENGTH, StrOptions({"cv"}), "array-like"],
     }
 
+    lambd_: float
+    prior_precision_: Floats
+
     @property
     def _state_schema(self) -> dict[str, Spec]:
         n_groups = int(self._kind.groups(2).max()) + 1
@@ -95,22 +98,51 @@ class _MultinomialCalibrator(Calibrator):
         """Return all candidate pairs (lambd, mu)."""
         return [(lambd, None) for lambd in _as_sequence("lambd", self.lambd)]
 
-    def _fit_empirical_bayes(self, features: Blocks) -> Floats:
+    def _fit(self, data: Blocks) -> None:
+        self._fit_from(data, None)
+
+    def _fit_again(self, data: Blocks, fitted: Self) -> None:
+        self._fit_from(data, fitted)
+
+    @abstractmethod
+    def _fit_from(self, data: Blocks, fitted: Self | None) -> None:
+        """Fit the map, see `_fit_again` if another one was fitted to more samples."""
+
+    def _parameters(self, unit: float = 1.0) -> Floats:
+        """Return the parameters of the fitted map for features that are divided."""
+        return np.column_stack([self.coef_ * unit, self.intercept_])
+
+    def _fit_empirical_bayes(
+        self, features: Blocks, fitted: Self | None, unit: float = 1.0
+    ) -> Floats:
         """Return the parameters for features whose temperature is one."""
         n_classes = len(features.sizes)
+        known: Any = {}
+        if fitted is not None:
+            known = {"precision": fitted.prior_precision_}
+            known["start"] = fitted._parameters(unit)
         (parameters,), self.prior_precision_ = fit_empirical_bayes(
             self._kind,
             [features.normalised()],
             center=self._kind.identity(n_classes),
             group=self._kind.groups(n_classes),
+            **known,
         )
         return parameters
 
     def _fit_penalised(
-        self, data: Blocks, center: Floats, start: Floats, unit: float = 1.0
+        self,
+        data: Blocks,
+        center: Floats,
+        start: Floats,
+        unit: float,
+        fitted: Self | None,
     ) -> Floats:
         """Return the parameters for scaled features, after choosing the strength."""
         pairs = self._strengths()
+        if fitted is not None:
+            pairs = [(fitted.lambd_, getattr(fitted, "mu_", None))]
+            start = fitted._parameters(unit)
         if len(pairs) > 1:
             losses = sum(
                 self._held_out(train, test, center, start, unit, pairs)
@@ -127,6 +159,7 @@ class _MultinomialCalibrator(Calibrator):
             ridge=_in_unit(ridge, unit),
             center=center,
             start=start,
+            tolerance=None if fitted is None else ROUGH,
         )
         if not has_converged:
             warnings.warn(
@@ -173,7 +206,7 @@ class _MultinomialCalibrator(Calibrator):
             self.coef_ = self.coef_[:, 0]
 
     def _calibrate(self, logits: Values) -> Values:
-        parameters = np.column_stack([self.coef_, self.intercept_])
+        parameters = self._parameters()
         # The order in memory of coef_ is lost in files, and changes the last digit.
         parameters = parameters.astype(logits.dtype, order="C")
         return softmax(self._kind.scores(self._features(logits), parameters))
@@ -210,7 +243,7 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
         self.mu = mu
         self.from_logits = from_logits
 
-    def _fit(self, data: Blocks) -> None:
+    def _fit_from(self, data: Blocks, fitted: Self | None) -> None:
         self._strengths()  # Validates them even without a penalty.
         logits = self._begin(data)
         features = logits.transform(self._features).kept()
@@ -223,7 +256,7 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
             features = features.transform(
                 lambda values: np.clip(values / unit, -LARGEST, LARGEST)
             )
-            parameters = self._fit_empirical_bayes(features)
+            parameters = self._fit_empirical_bayes(features, fitted, unit)
             self._set(parameters, logits, features, unit)
             return
         start = self._start(logits, features)
@@ -238,7 +271,7 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
         else:
             # For larger values, the penalty would overflow.
             start, center = np.minimum(start, LARGEST), np.zeros_like(start)
-            parameters = self._fit_penalised(features, center, start, unit)
+            parameters = self._fit_penalised(features, center, start, unit, fitted)
         self._set(parameters, logits, features, unit)
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
@@ -34,7 +34,7 @@ class _StructuredCalibrator(_MultinomialCalibrator):
     }
     _fitted = {"temperature_": Number(POSITIVE), "mixing_": Number(UP_TO_ONE)}
 
-    def _fit(self, data: Blocks) -> None:
+    def _fit_from(self, data: Blocks, fitted: Self | None) -> None:
         logits = self._begin(data)
         self.temperature_ = fit_temperature(logits)
         # A mixture costs about as much as a parameter, unless its weight is smaller.
@@ -42,10 +42,10 @@ class _StructuredCalibrator(_MultinomialCalibrator):
         self.mixing_ = float(1 / (data.weight_sum + 1) ** power)
         features = logits.transform(self._features).kept()
         if self._uses_empirical_bayes:
-            parameters = self._fit_empirical_bayes(features)
+            parameters = self._fit_empirical_bayes(features, fitted)
         else:
             center = self._kind.identity(len(data.sizes))
-            parameters = self._fit_penalised(features, center, center)
+            parameters = self._fit_penalised(features, center, center, 1.0, fitted)
         self._set(parameters, logits, features)
 
     @property

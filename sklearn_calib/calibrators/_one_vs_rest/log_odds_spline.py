@@ -1,12 +1,17 @@
 """Log-odds spline calibration."""
 
+from collections.abc import Callable, Iterable
+from functools import partial
 from numbers import Integral
-from typing import Any
+from typing import Any, Self
+
+import numpy as np
 
 from sklearn_calib._expressions.columns import cubic
 from sklearn_calib._expressions.tensor import Values
+from sklearn_calib._numerics.sample_blocks import Blocks
 from sklearn_calib._solvers.spline_logistic import fit_curve
-from sklearn_calib._state.schema import Numbers, Tuple
+from sklearn_calib._state.schema import NON_NEGATIVE, Numbers, Spec, Tuple
 from sklearn_calib._validation.declarations import Interval
 from sklearn_calib._validation.types import Array, Floats
 from sklearn_calib.calibrators._one_vs_rest.one_vs_rest import _OneVsRestCalibrator
@@ -43,6 +48,9 @@ class LogOddsSplineCalibration(_OneVsRestCalibrator):
     maps_ : list of tuple of ndarray
         The curve of each class (for two classes, only of the second): knots, and the
         values and slopes of the curve at the knots, each of shape (n_points,).
+
+    prior_precision_ : ndarray of shape (n_maps, 2)
+        Strengths of the priors of each curve, kappa and lambda in Notes.
 
     class_prior_ : ndarray of shape (n_classes,)
         Class frequencies, with one pseudo-count added to each class.
@@ -81,7 +89,7 @@ class LogOddsSplineCalibration(_OneVsRestCalibrator):
     where I is the mean Fisher information of a sample at the predicted probabilities,
     and the integral is in units of the standard deviation of x. The strengths
     :math:`\kappa \ge 1` and :math:`\lambda` maximise the marginal likelihood in
-    Laplace's approximation (empirical Bayes) [2]_, which takes about 20 Newton steps.
+    Laplace's approximation (empirical Bayes) [2]_, which takes about ten Newton steps.
     [1]_ chooses the strength by cross-validation, has no prior for the linear part, and
     adds samples on the diagonal instead.
 
@@ -89,7 +97,8 @@ class LogOddsSplineCalibration(_OneVsRestCalibrator):
     divided by the temperature of :class:`TemperatureScaling`.
 
     With more than 8192 distinct log-odds, neighbours are averaged in 8192 groups of
-    equal weight. For more than two classes, the rows are normalised.
+    equal weight; the strengths are estimated from at most 1024 groups. For more than
+    two classes, the rows are normalised.
 
     References
     ----------
@@ -129,13 +138,35 @@ class LogOddsSplineCalibration(_OneVsRestCalibrator):
         self.n_knots = n_knots
         self.from_logits = from_logits
 
-    def _fit_map(self, log_odds: Floats, target: Array, sample_weight: Floats) -> Any:
+    @property
+    def _state_schema(self) -> dict[str, Spec]:
+        # Files of earlier versions do not contain them.
+        precision = Numbers("n_maps", 2, range=NON_NEGATIVE, is_optional=True)
+        return {**super()._state_schema, "prior_precision_": precision}
+
+    def _fit_maps(self, data: Blocks, fits: Iterable[Callable[..., Any]]) -> None:
+        super()._fit_maps(data, fits)
+        self.maps_, precisions = map(list, zip(*self.maps_, strict=True))
+        self.prior_precision_ = np.array(precisions)
+
+    def _fit_again(self, data: Blocks, fitted: Self) -> None:
+        known = fitted.prior_precision_
+        self._fit_maps(data, [partial(self._fit_map, precision=p) for p in known])
+
+    def _fit_map(
+        self,
+        log_odds: Floats,
+        target: Array,
+        sample_weight: Floats,
+        precision: Floats | None = None,
+    ) -> Any:
         return fit_curve(
             log_odds,
             target,
             sample_weight,
             n_knots=self.n_knots,
             is_monotone=self.monotone,
+            precision=precision,
         )
 
     def _apply_maps(self, log_odds: Values) -> Values:

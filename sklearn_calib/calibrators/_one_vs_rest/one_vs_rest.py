@@ -1,6 +1,8 @@
 """One-vs-rest calibration: a map for the probability of each class."""
 
 from abc import abstractmethod
+from collections.abc import Callable, Iterable
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -97,7 +99,13 @@ class _OneVsRestCalibrator(Calibrator):
         }
 
     def _fit(self, data: Blocks) -> None:
-        """Fit the maps. The data are read once, and once for each group of classes."""
+        self._fit_maps(data, repeat(self._fit_map))
+
+    def _fit_maps(self, data: Blocks, fits: Iterable[Callable[..., Any]]) -> None:
+        """Fit the maps, each with its function.
+
+        The data are read once, and once for each group of classes.
+        """
         n_classes, scores = len(data.sizes), self._class_scores
         codes, weight, *summary = data.collect(
             lambda each: (each.codes, each.weight, *scores.summarise_block(each.logits))
@@ -112,11 +120,11 @@ class _OneVsRestCalibrator(Calibrator):
             ", or use a calibrator with one map for all classes, such as "
             "TemperatureScaling",
         )
-        self.maps_ = []
+        self.maps_, fits = [], iter(fits)
         for group in row_blocks(n_classes, data.n_samples, at_least=GROUP_SIZE):
             some = slice(1, 2) if n_classes == 2 else group
             self.maps_ += [
-                self._fit_map(score, (codes == k).astype(np.float64), weight)
+                next(fits)(score, (codes == k).astype(np.float64), weight)
                 for k, score in enumerate(
                     scores.of_classes(data, summary, some), some.start
                 )

@@ -146,7 +146,7 @@ def integrated_calibration_index(
     value, outcome, weight = read_samples(*data, of_two="positive").column()
     value, mass, positives = sums_by_value(value, outcome, weight)
     log_odds = log_odds_of_one(value)
-    curve = fit_curve(
+    curve, _ = fit_curve(
         log_odds, positives / mass, mass, n_knots=N_KNOTS, is_monotone=monotone
     )
     gap = np.abs(expit(evaluate(curve, log_odds)) - value)

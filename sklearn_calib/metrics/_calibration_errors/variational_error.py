@@ -317,7 +317,7 @@ def _recalibrate_by_curves(
     for k in [1] if is_binary else range(proba.shape[1]):
         x, target = np.zeros(len(codes)), (codes == k).astype(np.float64)
         x[counts] = log_odds_of_one(proba[counts, k])
-        curve = fit_curve(
+        curve, _ = fit_curve(
             x[train], target[train], weight[train], n_knots=N_KNOTS, is_monotone=False
         )
         columns.append(expit(evaluate(curve, x[test])))
