@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeAlias
+from unittest.mock import patch
 
 import numpy as np
 
@@ -303,9 +305,9 @@ def register(*, with_networks: bool) -> None:
         register_one(RefCalClassifier, refcal, raw_scores=[True, False])
 
 
-@cache
-def correct_trees() -> None:
-    """Let skl2onnx convert classifiers with histogram-based trees, in this process.
+@contextmanager
+def corrected_trees() -> Iterator[None]:
+    """Let skl2onnx convert classifiers with histogram-based trees.
 
     A split between missing and other values has an infinite threshold, where the search
     for the threshold of float64 data that is equivalent to that of scikit-learn never
@@ -326,8 +328,11 @@ def correct_trees() -> None:
         )
         add(*args, **options)
 
-    tree_ensemble.sklearn_threshold = threshold
-    tree_ensemble.add_node = add_node
+    with (
+        patch.object(tree_ensemble, "sklearn_threshold", threshold),
+        patch.object(tree_ensemble, "add_node", add_node),
+    ):
+        yield
 
 
 def register_calibrators(base: type[Calibrator] = Calibrator) -> None:

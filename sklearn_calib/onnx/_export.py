@@ -101,7 +101,7 @@ def to_onnx(
     """
     _check_installed()
     from sklearn_calib.onnx._converters import (
-        correct_trees,
+        corrected_trees,
         register,
         register_calibrators,
     )
@@ -117,8 +117,8 @@ def to_onnx(
     # Otherwise, no network can have been fitted, and importing torch takes seconds.
     register(with_networks="torch" in sys.modules)
     register_calibrators()
-    correct_trees()
-    proto = to_proto(unwrapped(model), _initial_types(columns), opset)
+    with corrected_trees():
+        proto = to_proto(unwrapped(model), _initial_types(columns), opset)
     _add_metadata(proto, model)
     if atol < np.inf:
         labels, proba = _run(proto, columns)
