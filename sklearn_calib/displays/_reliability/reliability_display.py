@@ -22,7 +22,7 @@ from sklearn_calib._validation.declarations import (
 )
 from sklearn_calib._validation.types import Array, Bools, Floats, History, Options, Seed
 from sklearn_calib.displays._base.axes import axes_or_new, sequential_colors
-from sklearn_calib.displays._base.bands import bin_band
+from sklearn_calib.displays._base.bands import CONSISTENCY, bin_band
 from sklearn_calib.displays._base.from_predictions import EVALUATED, evaluate
 from sklearn_calib.displays._base.recorded_history import choose_epochs, recorded_rows
 from sklearn_calib.displays._reliability.diagram import (
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
 
-INTERVALS = {"clopper-pearson", "consistency"}
+INTERVALS = {"clopper-pearson", *CONSISTENCY}
 # More bars would be too narrow to see, and take seconds to draw.
 MOST_BINS = 1000
 GAP_COLOR = "#D55E00"
@@ -122,7 +122,7 @@ class ReliabilityDisplay(ReliabilityDiagram):
     band : ndarray of shape (2, n_bins) or None, default=None
         Lower and upper end of the interval of each bin; nan in empty bins.
 
-    interval : {"clopper-pearson", "consistency"} or None, default=None
+    interval : {"clopper-pearson", "consistency", "simultaneous"} or None, default=None
         Kind of interval, as in :meth:`from_predictions`.
 
     confidence_level : float, default=0.95
@@ -228,16 +228,20 @@ class ReliabilityDisplay(ReliabilityDiagram):
             Binning strategy: bins of equal width, or bins with equal numbers of samples
             as far as ties allow.
 
-        interval : {"clopper-pearson", "consistency"} or None, default="clopper-pearson"
-            Interval to show for each bin. "clopper-pearson" is the exact confidence
-            interval of the accuracy [1]_. "consistency" is the interval, around the
-            diagonal, in which the accuracy of a calibrated classifier would lie [2]_.
+        interval : str or None, default="clopper-pearson"
+            Interval to show for each bin: "clopper-pearson", "consistency" or
+            "simultaneous". "clopper-pearson" is the exact confidence interval of the
+            accuracy [1]_. "consistency" is the interval, around the diagonal, in which
+            the accuracy of a calibrated classifier would lie [2]_. Both hold for each
+            bin separately (pointwise). "simultaneous" is wider than "consistency": the
+            accuracies of all bins of a calibrated classifier would lie in it.
 
         confidence_level : float, default=0.95
-            Confidence level of the interval of each bin, in (0, 1).
+            Confidence level, in (0, 1): of the interval of each bin, or of all
+            intervals together with `interval="simultaneous"`.
 
         n_resamples : int, default=1000
-            Number of random draws. Only used with `interval="consistency"`.
+            Number of random draws. Not used with `interval="clopper-pearson"`.
 
         random_state : int, RandomState instance or None, default=None
             Controls the random draws. Pass an int for reproducible results.
@@ -290,10 +294,14 @@ class ReliabilityDisplay(ReliabilityDiagram):
         change the intervals, and a weight of 2 does not count as two independent
         samples.
 
-        For "consistency", the confidences are fixed, and outcomes are drawn from them.
-        The confidence level holds for each bin separately: about one in twenty
-        bins of a calibrated classifier lies outside its 95 % interval, or fewer where
-        bins have few samples.
+        For "consistency" and "simultaneous", the confidences are fixed, and outcomes
+        are drawn from them. With "consistency", the confidence level holds for each bin
+        separately: about one in twenty bins of a calibrated classifier lies outside its
+        95 % interval, or fewer where bins have few samples. With "simultaneous", the
+        ends are quantiles of the same draws with the same smaller tail in all bins, for
+        which at most one in twenty draws has a bin outside. If the draws are too few
+        for that, the intervals are extrapolated; this is less precise, so do not use
+        fewer than 1000 draws.
 
         References
         ----------
@@ -453,7 +461,7 @@ class ReliabilityDisplay(ReliabilityDiagram):
             pale = {"alpha": 0.3, "marker": style["marker"], "clip_on": False}
             ax.scatter(prob_pred[few], prob_true[few], color=color, gid=FEW, **pale)
         if self.band is not None:
-            draw = draw_rods if self.interval == "consistency" else _draw_whiskers
+            draw = draw_rods if self.interval in CONSISTENCY else _draw_whiskers
             self.band_ = draw(ax, prob_pred, self.band[:, filled], color)
         return line
 
