@@ -86,7 +86,9 @@ class CalibrationMonitor(Accumulator):
 
     mode : {"top_label", "positive", "classwise"}, default="top_label"
         Probability that is monitored: the confidence of the prediction, the probability
-        of the positive class of two, or that of each class.
+        of the positive class of two, or that of each class. For several classes,
+        "classwise" finds changed class frequencies after fewer batches than
+        "top_label", which finds overconfidence slightly sooner.
 
     n_bins : int, default=15
         Number of bins of equal width, at most 1000.
@@ -370,6 +372,14 @@ class CalibrationMonitor(Accumulator):
         bin, and a common one for the top label. The marginal likelihood averages over
         the sizes of the change, so that simpler causes are preferred. The change point
         maximises the sum over the causes.
+
+        The advice is the best of three explanations, and need not be sufficient. If
+        only confident predictions have become overconfident, for example, it is
+        "temperature", but a temperature removes only a part of the error. Compare the
+        calibration error of later samples with and without the repair, and refit a
+        calibrator with a curve, such as
+        :class:`~sklearn_calib.calibrators.LogOddsSplineCalibration`, if it remains
+        large.
         """
         self._check_has_seen()
         evidence = log_evidence(self.blocks_, self._alternatives())

@@ -197,9 +197,10 @@ def estimate_priors(
 
     The interval is that for c = 1: the samples are resampled, and each draw is one step
     of Newton's method from the estimate. It is widened to contain the average. It does
-    not contain the error of a classifier that is not calibrated. It is not valid for
-    priors of exactly 0, as estimates are positive, or after a warning of little
-    information.
+    not contain the error of a classifier that is not calibrated. For a calibrated one,
+    its coverage is close to the confidence level, but lower if less than a few samples
+    of a class are expected. It is not valid for priors of exactly 0, as estimates are
+    positive, or after a warning of little information.
 
     Let :math:`r_{ik}` be the ratio of :math:`p_{ik} / \pi_k` to its mean over the
     classes with weights :math:`\theta_k`. The smallest eigenvalue of the matrix
