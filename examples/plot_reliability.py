@@ -64,7 +64,8 @@ figure.savefig(OUTPUT / "bins.png", dpi=100)
 # Consistency bands
 # -----------------
 # The consistency band of Bröcker and Smith shows where the accuracies of a calibrated
-# classifier would lie. It is drawn around the diagonal.
+# classifier would lie, for each bin separately. It is drawn around the diagonal. With
+# `interval="simultaneous"`, all bins would lie in it together.
 
 display = ReliabilityDisplay.from_estimator(
     logistic, X_test, y_test, interval="consistency", random_state=0

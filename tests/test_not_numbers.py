@@ -130,6 +130,7 @@ NEEDED = {
     "consistency_test": {"metric": ECE, "n_resamples": 2},
     **{key: {"n_resamples": 2} for key in ["ece_consistency_bound", "ece_interval"]},
     **{key: {"n_resamples": 2} for key in ["kernel_calibration_test", "tcal_test"]},
+    "recalibration_test": {"n_resamples": 2},
     "GroupReliabilityDisplay.from_predictions": {"groups": Y},
     "multicalibration_error": {"groups": Y},
     "net_benefit_score": {"threshold": 0.5},

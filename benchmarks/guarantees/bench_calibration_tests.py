@@ -2,6 +2,7 @@
 
     python benchmarks/guarantees/bench_calibration_tests.py --n-samples 200 1000
     python benchmarks/guarantees/bench_calibration_tests.py --waves 1 4 16
+    python benchmarks/guarantees/bench_calibration_tests.py --rare 1 2 0.5
 
 Logits are normal with standard deviation 2, and labels are drawn from their softmax.
 Each row is a test at the significance level 0.05, and each column a temperature. The
@@ -12,6 +13,10 @@ the power for other temperatures. The standard error of a level of 0.05 is 0.007
 With `--waves`, there are two classes, the predicted probabilities p are uniform, and
 the true ones are p + 0.2 sin(2 pi k p), clipped to [0, 1]. Each column is a number k of
 waves.
+
+With `--rare`, there are two classes, the predicted probabilities p have the
+distribution beta(1, 19), and the true ones are p / k, at most 1. Each column is a
+factor k by which the probabilities of a rare event are too high.
 """
 
 import argparse
@@ -68,6 +73,13 @@ def draw_waves(rng, n_waves, n_samples, _):
     return y_true, np.column_stack([1 - proba, proba])
 
 
+def draw_rare(rng, factor, n_samples, _):
+    """Return labels and predicted probabilities of a rare event."""
+    proba = rng.beta(1, 19, size=n_samples)
+    y_true = (rng.uniform(size=n_samples) < proba / factor).astype(int)
+    return y_true, np.column_stack([1 - proba, proba])
+
+
 def rejected(test, draw_data, column, n_samples, n_classes, repeats):
     """Return the fraction of the data sets with a p-value of at most 0.05."""
     rng, labels, count = np.random.default_rng(0), range(n_classes), 0
@@ -84,12 +96,15 @@ def main():
     parser.add_argument("--n-classes", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--temperatures", type=float, nargs="+", default=[1, 1.5])
     parser.add_argument("--waves", type=int, nargs="+", default=[])
+    parser.add_argument("--rare", type=float, nargs="+", default=[])
     parser.add_argument("--repeats", type=int, default=1000)
     parser.add_argument("--tests", nargs="+", choices=TESTS, default=list(TESTS))
     options = parser.parse_args()
     draw_data, columns = draw_overconfident, options.temperatures
     if options.waves:
         draw_data, columns, options.n_classes = draw_waves, options.waves, [2]
+    if options.rare:
+        draw_data, columns, options.n_classes = draw_rare, options.rare, [2]
     for n_samples in options.n_samples:
         for n_classes in options.n_classes:
             for name in options.tests:

@@ -16,6 +16,12 @@ ratio of the mean width to the sampling spread. The sampling spread is the dista
 between the quantiles of the estimates for this level. The population value is computed
 for a grid of predictions with every label, weighted by its probability.
 
+With `--priors`, the coverage of the 95 % intervals of `estimate_priors`, over all
+classes, in `--repeats` data sets of each number of samples. The features of class k are
+normal with the mean 1.5 in dimension k, the training priors are equal, and the new
+priors are proportional to f ** k for the factors f = 1 (no shift), 0.5 and 0.2. Also
+the mean width, and the fraction of the data sets with a warning of little information.
+
 With `--time`, the intervals of the expected calibration error of 10,000 x 10
 probabilities with 1000 draws are compared with plain numpy (the floor: bins weighted by
 counts), and with calibstats if it is installed. Prints seconds and the ratio to the
@@ -25,13 +31,16 @@ floor.
 import argparse
 import itertools
 import time
+import warnings
 from functools import partial
 
 import numpy as np
+from scipy.special import softmax
 from scipy.stats import beta
 from sklearn.metrics import brier_score_loss, log_loss
 
 from sklearn_calib import metrics as m
+from sklearn_calib.deployment import estimate_priors
 
 N_CLASSES = 10
 PREDICTIONS = {
@@ -185,6 +194,37 @@ def show_coverage(args):
             )
 
 
+def priors_row(n_classes, factor, n_samples, args):
+    """Return coverage and mean width of the priors, and the fraction of warnings."""
+    priors = factor ** np.arange(n_classes)
+    priors, train = priors / priors.sum(), np.full(n_classes, 1 / n_classes)
+    held, width, warned = [], [], 0
+    for seed in range(args.seed, args.seed + args.repeats):
+        rng = np.random.default_rng(seed)
+        y = rng.choice(n_classes, p=priors, size=n_samples)
+        x = 1.5 * np.eye(n_classes)[y] + rng.normal(size=(n_samples, n_classes))
+        options = {"n_resamples": args.n_resamples, "random_state": seed}
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            _, ends = estimate_priors(softmax(1.5 * x, axis=1), train, **options)
+        warned += bool(caught)
+        held.append((ends[:, 0] <= priors) & (priors <= ends[:, 1]))
+        width.append(ends[:, 1] - ends[:, 0])
+    return np.mean(held), np.mean(width), warned / args.repeats
+
+
+def show_priors(args):
+    for n_classes, factor, n_samples in itertools.product(
+        (2, 5), (1.0, 0.5, 0.2), map(int, args.n_samples.split(","))
+    ):
+        coverage, width, warned = priors_row(n_classes, factor, n_samples, args)
+        print(
+            f"{n_classes:3} classes, factor {factor}, {n_samples:5} samples: coverage "
+            f"{coverage:.3f}, width {width:.3f}, warned {warned:.3f}",
+            flush=True,
+        )
+
+
 def floor(confidence, correct, n_resamples=1000, n_bins=15):
     """Calibration error with counts as weights, without checks."""
     rng = np.random.default_rng(0)
@@ -236,9 +276,12 @@ if __name__ == "__main__":
     parser.add_argument("--repeats", type=int, default=400)
     parser.add_argument("--n-resamples", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0, help="of the first sample")
+    parser.add_argument("--priors", action="store_true")
     parser.add_argument("--time", action="store_true")
     args = parser.parse_args()
     if args.time:
         show_times()
+    elif args.priors:
+        show_priors(args)
     else:
         show_coverage(args)

@@ -8,9 +8,13 @@ the predicted probabilities. Each row has a test, a kind of predictions, a numbe
 samples, the rejection rate and its standard error. The kinds of predictions are
 
     rare 1 %, rare 5 %   a rare positive class, beta(1, 99) and beta(1, 19)
-    10, 100 classes      softmax of normal logits with the standard deviation 2
+    10 to 100 classes    softmax of normal logits with the standard deviation 2
     ties                 two classes, with one of five probabilities
     saturated            ten classes, normal logits with the standard deviation 10
+
+"recalibration, random weights" has lognormal weights, and "recalibration, weights of
+p" the weights exp(2 p), where p is the probability of the first class. Where the
+recalibration has no estimate, the test does not reject.
 
 With `--difference`, `difference_test` compares two models. In the setting "blunter",
 both are calibrated and one is less informative, so that both calibration errors are 0.
@@ -25,6 +29,7 @@ Each rate is estimated from `--repeats` data sets, or fewer if they take more th
 import argparse
 import sys
 import time
+import warnings
 from functools import partial
 from inspect import signature
 from pathlib import Path
@@ -32,6 +37,7 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import softmax
+from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import brier_score_loss
 
 from sklearn_calib import metrics as m
@@ -42,11 +48,30 @@ from helpers.resumable import add_missing
 FIELDS = ["test", "kind", "n_samples", "rate", "error", "repeats"]
 DRAWS = {"n_resamples": 99}
 kernel = partial(m.kernel_calibration_test, **DRAWS)
+# The level is exact with 19 draws, too, and each draw is a fit.
+FEW_DRAWS = {"n_resamples": 19}
+
+
+def weighted_recalibration(
+    y_true, y_proba, *, labels, random_state, depends=False, method="auto"
+):
+    """Return the result of the recalibration test with weights."""
+    noise = np.random.default_rng(random_state).normal(size=len(y_true))
+    weight = np.exp(2 * y_proba[:, 0] if depends else noise)
+    options = {"method": method, "random_state": random_state, **FEW_DRAWS}
+    return m.recalibration_test(
+        y_true, y_proba, labels=labels, sample_weight=weight, **options
+    )
+
+
 TESTS = {
     "spiegelhalter": m.spiegelhalter_test,
     "hosmer_lemeshow": partial(m.hosmer_lemeshow_test, **DRAWS),
     "hosmer_lemeshow, asymptotic": partial(m.hosmer_lemeshow_test, method="asymptotic"),
-    "recalibration": m.recalibration_test,
+    "recalibration": partial(m.recalibration_test, **FEW_DRAWS),
+    "recalibration, asymptotic": partial(m.recalibration_test, method="asymptotic"),
+    "recalibration, random weights": weighted_recalibration,
+    "recalibration, weights of p": partial(weighted_recalibration, depends=True),
     "calibration_belt": m.calibration_belt_test,
     "kernel, consistency": kernel,
     "kernel, bootstrap": partial(kernel, method="bootstrap"),
@@ -65,6 +90,8 @@ KINDS = {
     "rare 1 %": lambda rng, n: two(rng.beta(1, 99, size=n)),
     "rare 5 %": lambda rng, n: two(rng.beta(1, 19, size=n)),
     "10 classes": partial(draw_softmax, n_classes=10, scale=2),
+    "20 classes": partial(draw_softmax, n_classes=20, scale=2),
+    "50 classes": partial(draw_softmax, n_classes=50, scale=2),
     "100 classes": partial(draw_softmax, n_classes=100, scale=2),
     "ties": lambda rng, n: two(rng.choice([0.1, 0.3, 0.5, 0.7, 0.9], size=n)),
     "saturated": partial(draw_softmax, n_classes=10, scale=10),
@@ -169,6 +196,7 @@ def rows(args):
 
 def measure(draw, args):
     """Return the rejection rate, its standard error, and the number of data sets."""
+    warnings.simplefilter("ignore", UndefinedMetricWarning)
     rng, rejected, start = np.random.default_rng(args.seed), [], time.process_time()
     while len(rejected) < args.repeats:
         rejected.append(draw(rng=rng) <= 0.05)

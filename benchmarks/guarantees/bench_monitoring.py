@@ -2,7 +2,7 @@
 
     python benchmarks/guarantees/bench_monitoring.py results
 
-A look after every sample. There are five experiments:
+A look after every sample. There are six experiments:
 
 - `level`: 2,000 streams of 100,000 samples for each of five kinds of calibrated
   predictions, drawn from 4,096 random rows, with log-odds or logits that are normal.
@@ -18,8 +18,12 @@ A look after every sample. There are five experiments:
 - `advice`: change point and advice of 100 streams in batches of 100 samples, calibrated
   for 20 batches, at the batch of the alarm and 10 batches later. The causes are
   `priors` (binary: odds divided by 4; otherwise uniform random frequencies),
-  `temperature` (1.5), and `curve` (log-odds of the event changed by 1.5 times the sine
-  of twice the log-odds);
+  `temperature` (1.5), `underconfident` (1 / 1.5), `curve` (log-odds of the event
+  changed by 1.5 times the sine of twice the log-odds), and `above` (the true logits are
+  those predicted times 0.35 if the confidence is above 0.75);
+- `repair`: ECE of 5,000 samples after each of these changes, without a repair, and
+  after a temperature and a spline that are fitted to 1,000 other samples, the mean over
+  20 streams;
 - `peer`: samples until the alarm, and time per batch, of the monitor of probcal, if it
   is installed, for 20 binary streams in batches of 100 samples, calibrated for 0 or 100
   batches, then with inverse temperature 1.5 or log-odds plus 0.5.
@@ -33,13 +37,21 @@ import json
 import sys
 import time
 from collections import Counter
+from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 from scipy.special import expit, logit, softmax
 from threadpoolctl import threadpool_limits
 
+from sklearn_calib.calibrators import (
+    LogOddsSplineCalibration,
+    TemperatureScaling,
+    TopLabelCalibrator,
+)
 from sklearn_calib.deployment import CalibrationMonitor
+from sklearn_calib.metrics import expected_calibration_error
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "studies"))
 from helpers.resumable import open_results
@@ -57,6 +69,8 @@ KINDS = {
     "ten classes, sharp": (10, 25.0, 0.0),
 }
 SMALL = 2.0**-23
+POWERS = {"temperature": 1.5, "underconfident": 1 / 1.5}
+CAUSES = ["priors", "temperature", "underconfident", "curve", "above"]
 
 
 def draw_proba(rng, n, kind):
@@ -72,6 +86,10 @@ def draw_labels(rng, proba):
     """Return labels with these probabilities."""
     drawn = rng.random((len(proba), 1)) > proba.cumsum(axis=1)
     return drawn.sum(axis=1).clip(max=proba.shape[1] - 1)
+
+
+def logarithms(proba):
+    return np.log(np.maximum(proba, 1e-300))
 
 
 def mode_of(kind):
@@ -198,8 +216,12 @@ def draw_batch(rng, n, kind, cause, odds):
     if cause == "priors":
         chosen = np.flatnonzero(rng.random(len(y)) < odds[y])[:n]
         return y[chosen], proba[chosen]
-    if cause == "temperature":
-        return y, softmax(1.5 * np.log(np.maximum(proba, 1e-300)), axis=1)
+    if cause in POWERS:
+        return y, softmax(POWERS[cause] * logarithms(proba), axis=1)
+    if cause == "above":
+        true = softmax(0.35 * logarithms(proba), axis=1)
+        is_above = proba.max(axis=1, keepdims=True) > 0.75
+        return draw_labels(rng, np.where(is_above, true, proba)), proba
     if cause == "curve":
         label = np.ones(n, int) if proba.shape[1] == 2 else proba.argmax(axis=1)
         p = proba[np.arange(n), label]
@@ -234,6 +256,29 @@ def advice(kind, mode, cause, later, n_streams):
             waited.append(monitor.alarm_at_ - 19)
     error = {f"error q{q}": float(np.quantile(errors, q / 100)) for q in (50, 90)}
     return {**advised, **error, "batches to alarm": float(np.median(waited))}
+
+
+def repair(kind, cause, n_streams):
+    """Return the mean ECE before and after two repairs."""
+    n_classes, found = KINDS[kind][0], []
+    spline = LogOddsSplineCalibration()
+    if n_classes > 2:
+        spline = TopLabelCalibrator(spline)
+    for stream in range(n_streams):
+        rng = np.random.default_rng(stream)
+        odds = rng.dirichlet(np.ones(n_classes))
+        odds = np.array([1, 0.25]) if n_classes == 2 else odds / odds.max()
+        y_fit, p_fit = draw_batch(rng, 1000, kind, cause, odds)
+        y, proba = draw_batch(rng, 5000, kind, cause, odds)
+        options = {"labels": range(n_classes), "mode": mode_of(kind)}
+        errors = [expected_calibration_error(y, proba, **options)]
+        for calibrator in (TemperatureScaling(), spline):
+            calibrator.fit(p_fit, y_fit, labels=np.arange(n_classes))
+            repaired = calibrator.predict_proba(proba)
+            errors.append(expected_calibration_error(y, repaired, **options))
+        found.append(errors)
+    names = ["before", "temperature", "spline"]
+    return dict(zip(names, np.mean(found, axis=0).round(4).tolist(), strict=True))
 
 
 def peer(cause, n_calibrated, n_streams):
@@ -289,11 +334,11 @@ def tasks(n_streams, n_samples):
         ("ten classes, accuracy 0.8", mode) for mode in ("top_label", "classwise")
     ]
     for kind, mode in problems:
-        for cause in ("priors", "temperature", "curve"):
-            for later in (0, 10):
-                setting = f"{kind}, {mode}: {cause}"
-                run = (kind, mode, cause, later, 100)
-                yield "advice", setting, later, lambda run=run: advice(*run)
+        for cause, later in product(CAUSES, (0, 10)):
+            run = partial(advice, kind, mode, cause, later, 100)
+            yield "advice", f"{kind}, {mode}: {cause}", later, run
+    for kind, cause in product(("binary", "ten classes, accuracy 0.8"), CAUSES):
+        yield "repair", kind, cause, partial(repair, kind, cause, 20)
     for cause in ("temperature", "shift"):
         for n in (0, 100):
             yield "peer", cause, n, lambda c=cause, n=n: peer(c, n, 20)

@@ -3,15 +3,20 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import beta
+from scipy.special import ndtri
+from scipy.stats import beta, rankdata
 from sklearn.utils import check_random_state
 
 from sklearn_calib._validation.types import Array, Floats, Ints, Seed, Weights
 
-# Intervals of the bins of a reliability diagram.
-BIN_INTERVALS = {"clopper-pearson", "consistency"}
 # Confidences in the same cell of a grid of this size are treated as equal in draws.
 N_CELLS = 2**12
+
+# Kinds of intervals from draws of a calibrated classifier.
+SIMULTANEOUS = "simultaneous"
+CONSISTENCY = {"consistency", SIMULTANEOUS}
+# Intervals of the bins of a reliability diagram.
+BIN_INTERVALS = {"clopper-pearson", *CONSISTENCY}
 
 
 class Groups(NamedTuple):
@@ -74,6 +79,40 @@ def pointwise_band(draws: Floats, confidence_level: float) -> Floats:
     return np.array([low, quantile(draws, 1 - tail, axis=0, method="higher")])
 
 
+def simultaneous_band(draws: Floats, confidence_level: float) -> Floats:
+    """Return the band (2, n_points) that whole draws (n_draws, n_points) do not leave.
+
+    It consists of quantiles with the same tail at all points. At most the fraction `1 -
+    confidence_level` of the draws leaves or touches it. If all draws would have to be
+    within it, the tail is smaller than that of a single draw, and the band is as much
+    wider as for normal distributions.
+    """
+    n_draws = len(draws)
+    # A draw is within the band if its depth, the rank from below or above where it is
+    # most extreme, is at least the number of the order statistic.
+    from_below = rankdata(draws, method="max", axis=0).min(axis=1)
+    from_above = n_draws + 1 - rankdata(draws, method="min", axis=0).max(axis=1)
+    depth = np.sort(np.minimum(from_below, from_above))
+    number = int(depth[int((1 - confidence_level) * n_draws + 1e-9)]) - 1
+    ordered, at = np.sort(draws, axis=0), max(number, 1)
+    band = ordered[[at - 1, n_draws - at]]
+    if number == 0:
+        # The probability that a draw is within, as a power of the tail.
+        is_within = (1 + (depth > 1).sum()) / (n_draws + 1)
+        tail = np.log(confidence_level) / np.log(is_within) / (n_draws + 1)
+        center = draws.mean(axis=0)
+        ratio = ndtri(tail) / ndtri(1 / (n_draws + 1))
+        band = np.clip(center + ratio * (band - center), 0, 1)
+    return band
+
+
+def consistency_band(draws: Floats, interval: str, confidence_level: float) -> Floats:
+    """Return the band (2, n_points) of draws of a calibrated classifier."""
+    is_whole = interval == SIMULTANEOUS
+    function = simultaneous_band if is_whole else pointwise_band
+    return function(draws, confidence_level)
+
+
 def effective_counts(weight: Floats, bins: Ints, n_bins: int) -> Floats:
     """Return the effective number of samples in each bin, by Kish's formula."""
     largest = np.zeros(n_bins)
@@ -112,19 +151,16 @@ def bin_band(
         weight = np.ones(len(bins)) if weight is None else weight
         count = effective_counts(weight, bins, n_bins)
         return clopper_pearson(accuracy, count, confidence_level)
-    return consistency_band(
-        group_samples(*samples, bins),
-        n_bins,
-        confidence_level=confidence_level,
-        **draws,
-    )
+    groups = group_samples(*samples, bins)
+    return band_of_groups(groups, n_bins, interval, confidence_level, **draws)
 
 
-def consistency_band(
+def band_of_groups(
     groups: Groups,
     n_bins: int,
-    *,
+    interval: str,
     confidence_level: float,
+    *,
     n_resamples: int,
     random_state: Seed,
 ) -> Floats:
@@ -134,5 +170,5 @@ def consistency_band(
     band = np.full((2, n_bins), np.nan)
     drawn = np.add.reduceat(n_correct, starts, axis=1)
     mass = np.add.reduceat(groups.mass, starts)
-    band[:, filled] = pointwise_band(drawn / mass, confidence_level)
+    band[:, filled] = consistency_band(drawn / mass, interval, confidence_level)
     return band

@@ -86,7 +86,9 @@ class CalibrationMonitor(Accumulator):
 
     mode : {"top_label", "positive", "classwise"}, default="top_label"
         Probability that is monitored: the confidence of the prediction, the probability
-        of the positive class of two, or that of each class.
+        of the positive class of two, or that of each class. For several classes,
+        "classwise" finds changed class frequencies after fewer batches than
+        "top_label", which finds overconfidence slightly sooner.
 
     n_bins : int, default=15
         Number of bins of equal width, at most 1000.
@@ -128,12 +130,19 @@ class CalibrationMonitor(Accumulator):
     Notes
     -----
     The null hypothesis is that, given the prediction and all earlier labels, each event
-    occurs with the predicted probability :math:`p`, up to `tolerance`. The alternatives
-    are
+    occurs with the predicted probability :math:`p`, up to `tolerance`. There are three
+    or four families of alternatives:
 
-    - inverse temperatures from 0.37 to 2.7: :math:`p_k^b / \sum_l p_l^b`;
-    - shifts of the log-odds of the event by -2 to 2: for all samples, for those in a
-      bin of the probability and, for the top label, for those with a predicted class.
+    - inverse temperatures :math:`p_k^b / \sum_l p_l^b` with :math:`\log b` = ±1, ±1/2,
+      ±1/4 and ±1/8;
+    - shifts of the log-odds of the event by ±2, ±1, ±1/2, ±1/4 and ±1/8;
+    - these shifts only for samples in one of the bins of the probability;
+    - for the top label, these shifts only for one of the predicted classes.
+
+    With mode "classwise", each class has its own inverse temperatures and shifts, and
+    the event of a bin is that the true class is one of those with a probability in the
+    bin. The families have equal weights, which are divided equally among their
+    alternatives.
 
     Let :math:`q` be the probability of an alternative, and :math:`\tilde p` the
     probability within the tolerance of :math:`p` that is nearest to :math:`q`. The
@@ -146,7 +155,8 @@ class CalibrationMonitor(Accumulator):
               + \sum_{s > t} w_s
 
     where :math:`L_{ij}` is the product of the ratios of batch i. Batch s is a possible
-    change point. The weight of all batches from s on is :math:`1 / \log_2(s + 2)`, so
+    change point. Its weight is :math:`w_s = 1 / \log_2(s + 2) - 1 / \log_2(s + 3)` for
+    s = 0, 1, ... The weight of all batches from s on is :math:`1 / \log_2(s + 2)`, so
     that a late change is found too.
 
     This is valid because the ratio of a sample has an expectation of at most one under
@@ -362,6 +372,14 @@ class CalibrationMonitor(Accumulator):
         bin, and a common one for the top label. The marginal likelihood averages over
         the sizes of the change, so that simpler causes are preferred. The change point
         maximises the sum over the causes.
+
+        The advice is the best of three explanations, and need not be sufficient. If
+        only confident predictions have become overconfident, for example, it is
+        "temperature", but a temperature removes only a part of the error. Compare the
+        calibration error of later samples with and without the repair, and refit a
+        calibrator with a curve, such as
+        :class:`~sklearn_calib.calibrators.LogOddsSplineCalibration`, if it remains
+        large.
         """
         self._check_has_seen()
         evidence = log_evidence(self.blocks_, self._alternatives())

@@ -186,17 +186,21 @@ def estimate_priors(
               + c K \sum_k \pi_k \log \theta_k
 
     is the estimate of EM with c K more samples that have the training priors. The
-    function is concave, and Newton's method finds its maximum. For c = 1, 3, 10, ...,
-    10,000, the maxima are averaged, with weights proportional to the marginal
-    likelihood of the data (Laplace's approximation). If the data show a shift, the
-    weight of c = 1 is near one. Without a shift, large c prevail, and the adjustment
-    does less harm than that of EM.
+    function is concave, and Newton's method finds its maximum. The maxima for c = 1, 3,
+    10, 30, 100, 300, 1000 and 10,000 are averaged. Their weights are proportional to
+    the marginal likelihood of the data in Laplace's approximation, as a function of all
+    but one of the :math:`\theta_k`, where the prior of :math:`\theta` is a Dirichlet
+    distribution with the parameters :math:`1 + c K \pi_k`. If the data show a shift,
+    the weight of c = 1 is near one. Without a shift, large c prevail, and the
+    adjustment does less harm than that of EM. Sample weights are first multiplied by
+    their sum and divided by the sum of their squares.
 
     The interval is that for c = 1: the samples are resampled, and each draw is one step
     of Newton's method from the estimate. It is widened to contain the average. It does
-    not contain the error of a classifier that is not calibrated. It is not valid for
-    priors of exactly 0, as estimates are positive, or after a warning of little
-    information.
+    not contain the error of a classifier that is not calibrated. For a calibrated one,
+    its coverage is close to the confidence level, but lower if less than a few samples
+    of a class are expected. It is not valid for priors of exactly 0, as estimates are
+    positive, or after a warning of little information.
 
     Let :math:`r_{ik}` be the ratio of :math:`p_{ik} / \pi_k` to its mean over the
     classes with weights :math:`\theta_k`. The smallest eigenvalue of the matrix

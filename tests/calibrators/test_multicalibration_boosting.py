@@ -18,7 +18,6 @@ from sklearn_calib.calibrators import (
     PlattScaling,
     TemperatureScaling,
 )
-from sklearn_calib.calibrators._groups import multicalibration_boosting as group_effects
 
 GROUPS = ["a", "b", "c"]
 
@@ -72,11 +71,10 @@ def penalised_loss(calibrator, logits, codes, groups, lambd):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_result_minimises_the_penalised_log_loss(n_classes, monkeypatch):
+def test_result_minimises_the_penalised_log_loss(n_classes):
     # L-BFGS of SciPy, for the objective of the docstring.
-    monkeypatch.setattr(group_effects, "TOLERANCE", 1e-5)
     logits, codes, groups = draw(600, n_classes)
-    fitted = boosting(n_bins=3, lambd=2.0, max_iter=500)
+    fitted = boosting(n_bins=3, lambd=2.0, max_iter=500, tol=1e-5)
     fitted.fit(logits, codes, groups=groups)
     assert fitted.n_iter_ < 500
     loss, features, z = penalised_loss(fitted, logits, codes, groups, 2.0)
@@ -326,9 +324,19 @@ def test_columns_of_x_in_a_classifier():
     assert losses[1] < 0.9 * losses[0]
 
 
+def test_tolerance_ends_the_passes():
+    logits, y, groups = draw(200)
+    counts = [
+        boosting(tol=tol).fit(logits, y, groups=groups).n_iter_
+        for tol in (1.0, 0.01, 0.0)
+    ]
+    assert counts[0] < counts[1] < counts[2] == 20
+
+
 def test_bad_parameters():
     logits, y, groups = draw(100)
-    for name, value in {"n_bins": 0, "lambd": 0.0, "max_iter": 0}.items():
+    bad = {"n_bins": 0, "lambd": 0.0, "max_iter": 0, "tol": -1.0}
+    for name, value in bad.items():
         with pytest.raises(ValueError, match=f"'{name}' parameter of Multicalibration"):
             boosting(**{name: value}).fit(logits, y, groups=groups)
     with pytest.raises(ValueError, match="groups must have at least one column"):

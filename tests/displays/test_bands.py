@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import isotonic_regression
 from scipy.stats import binomtest
+from sklearn_calib.displays._base.bands import simultaneous_band
 
 from sklearn_calib.displays import (
     CorpReliabilityDisplay,
@@ -20,9 +22,12 @@ BINS, CORP, SMOOTH = (
 ALL_BANDS = [
     (BINS, "clopper-pearson"),
     (BINS, "consistency"),
+    (BINS, "simultaneous"),
     (CORP, "consistency"),
+    (CORP, "simultaneous"),
     (SMOOTH, "bootstrap"),
     (SMOOTH, "consistency"),
+    (SMOOTH, "simultaneous"),
 ]
 all_bands = pytest.mark.parametrize(("display_class", "interval"), ALL_BANDS)
 N_TRIALS = 20
@@ -103,6 +108,42 @@ def test_coverage_of_a_calibrated_classifier(display_class, interval, n_samples)
     assert lowest < np.mean(held) <= 1
 
 
+def test_simultaneous_band_of_independent_points():
+    """Its tail t at each of ten points is that of (1 - 2 t)^10 = 0.9: 0.52 %."""
+    draws = np.random.default_rng(0).random((20_000, 10))
+    low, high = simultaneous_band(draws, 0.9)
+    assert_allclose([low, 1 - high], 0.0052, atol=0.0015)
+    inside = ((low <= draws) & (draws <= high)).all(axis=1)
+    assert inside.mean() == pytest.approx(0.9, abs=0.01)
+
+
+@pytest.mark.parametrize("n_points", [10, 200])
+def test_simultaneous_band_contains_new_draws(n_points):
+    """Also if the band is wider than the range of the draws, as for 200 points."""
+    draws = 0.5 + 0.1 * np.random.default_rng(0).normal(size=(2000, n_points))
+    band = simultaneous_band(draws[:500], 0.9)
+    is_wider = (band[0] < draws[:500].min(axis=0)).all()
+    assert is_wider == (n_points == 200)
+    inside = ((band[0] <= draws[500:]) & (draws[500:] <= band[1])).all(axis=1)
+    assert 0.86 < inside.mean() < 0.94
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_simultaneous_band_of_the_display_contains_whole_curves():
+    """Of 19 in 20 calibrated samples; the pointwise band contains few of them."""
+    rng = np.random.default_rng(0)
+    y_proba = np.sort(rng.random(200))
+    drawn = (rng.random((500, 200)) < y_proba).astype(float)
+    curves = np.array([isotonic_regression(each).x for each in drawn])
+    held = []
+    for interval in ("simultaneous", "consistency"):
+        options = {"interval": interval, "n_resamples": 1000}
+        low, high = draw(CORP, drawn[0], y_proba, **options).band
+        held.append(((low <= curves) & (curves <= high)).all(axis=1).mean())
+    assert held[0] > 0.9
+    assert held[1] < 0.5
+
+
 @pytest.mark.usefixtures("undrawn")
 @all_bands
 def test_power(display_class, interval):
@@ -178,8 +219,11 @@ def test_legend_tells_the_level(display_class, interval):
         display_class, y_true, y_proba, interval=interval, confidence_level=0.9
     )
     text = display.ax_.get_legend().get_texts()[1].get_text()
-    words = "if calibrated" if interval == "consistency" else "interval"
-    assert text == f"90 % {words}"
+    words = {
+        "consistency": "if calibrated",
+        "simultaneous": "if calibrated, as a whole",
+    }
+    assert text == f"90 % {words.get(interval, 'interval')}"
 
 
 @pytest.mark.parametrize("display_class", [BINS, CORP, SMOOTH])

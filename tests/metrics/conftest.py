@@ -104,6 +104,7 @@ SETTINGS = {
         {"bandwidth": 0.01},
         {"mode": "classwise"},
     ],
+    "recalibration_test": [DRAWN, {"method": "asymptotic"}],
     "tcal_test": [DRAWN, {**DRAWN, "mode": "top_label"}],
     "variational_calibration_error": [
         FEW_FOLDS,

@@ -10,6 +10,7 @@ from scipy.special import softmax
 from scipy.stats import chi2
 from sklearn.exceptions import UndefinedMetricWarning
 
+import sklearn_calib.metrics._hypothesis_tests.recalibration as module
 from sklearn_calib.metrics import (
     calibration_belt_test,
     calibration_slope,
@@ -198,7 +199,8 @@ def test_separable_classes_by_a_linear_program():
         expected.append(is_separable(codes, y_proba))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UndefinedMetricWarning)
-            found.append(np.isnan(recalibration_test(codes, y_proba).pvalue))
+            result = recalibration_test(codes, y_proba, method="asymptotic")
+            found.append(np.isnan(result.pvalue))
     assert found == expected
     assert 10 < sum(found) < 50
 
@@ -212,7 +214,7 @@ def test_extreme_predictions_have_an_estimate(factor):
     result = calibration_slope(codes, y_proba, mode="multinomial")
     assert (factor * result.slope > 0.5).all()
     assert (np.abs(result.slope) < 0.2).all()
-    assert recalibration_test(codes, y_proba).pvalue < 1e-100
+    assert recalibration_test(codes, y_proba, method="asymptotic").pvalue < 1e-100
 
 
 def test_calibration_in_the_large_of_probabilities_near_0():
@@ -237,6 +239,65 @@ def test_correct_certainty_is_no_evidence(reference):
         labels, np.concatenate([y_proba, np.eye(3)[certain]]), reference=reference
     )
     assert_allclose(again, result, rtol=1e-7)
+
+
+def few_samples(n_samples=60, n_classes=5, seed=1):
+    """Return calibrated predictions with too few samples for asymptotics."""
+    rng = np.random.default_rng(seed)
+    y_proba = softmax(rng.normal(size=(n_samples, n_classes)), axis=1)
+    cumulated = y_proba.cumsum(axis=1)
+    return (rng.random((n_samples, 1)) > cumulated).sum(axis=1), y_proba
+
+
+def test_null_distribution_of_few_samples_is_that_of_drawn_labels():
+    y_true, y_proba = few_samples()
+    result = recalibration_test(y_true, y_proba, n_resamples=199, random_state=0)
+    expected = recalibration_test(y_true, y_proba, method="asymptotic")
+    assert result.statistic == expected.statistic
+    rng, drawn = np.random.default_rng(0), []
+    for _ in range(100):
+        uniform = rng.random((60, 1))
+        again = (uniform > y_proba.cumsum(axis=1)).sum(axis=1)
+        if len(np.unique(again)) == 5:
+            other = recalibration_test(again, y_proba, method="asymptotic")
+            drawn.append(other.statistic)
+    share = np.mean(np.array(drawn) >= result.statistic)
+    assert result.pvalue == pytest.approx(share, abs=0.12)
+    assert (200 * result.pvalue) % 1 == pytest.approx(0, abs=1e-9)
+    # Smaller p-values of the chi-square distribution reject too often.
+    assert expected.pvalue < result.pvalue - 0.01
+    same = recalibration_test(y_true, y_proba, n_resamples=199, random_state=0)
+    assert same == result
+
+
+def test_statistic_of_a_draw_is_that_of_the_fit():
+    y_true, y_proba = few_samples()
+    weight = np.random.default_rng(0).uniform(0.5, 1.5, size=60)
+    ratios = module.log_ratios(y_proba, y_true, weight, 0, zeros_remain=True)
+    null = module._null(ratios)
+    inverse = np.linalg.inv(null.information)
+    for codes in ((y_true + 1) % 5, y_true):
+        data = module.log_ratios(y_proba, codes, weight, 0, zeros_remain=True)
+        fit = module.fit_recalibration(data, slopes=True)
+        expected = 2 * (module.log_loss_of_predictions(data) - fit.loss)
+        found = module._likelihood_ratio(data, null, inverse)
+        assert expected - 0.1 < found < expected + 1e-9
+
+
+def test_weights_that_depend_on_the_predictions():
+    """The chi-square distribution without correction is too wide."""
+    y_true, y_proba = problem(600)
+    weight = np.exp(3 * y_proba[:, 1])
+    result = recalibration_test(y_true, y_proba, sample_weight=weight)
+    effective = module.effective_weights(weight, 600)
+    codes = np.searchsorted(["a", "b", "c"], y_true)
+    data = module.log_ratios(y_proba, codes, effective, 0, zeros_remain=True)
+    draws = module._null_draws(data, 400, np.random.RandomState(0))
+    for tail in (0.5, 0.1):
+        statistic = np.quantile(draws, 1 - tail)
+        found = module._asymptotic_pvalue(statistic, data)
+        assert found == pytest.approx(tail, abs=0.4 * tail)
+    assert result.pvalue == module._asymptotic_pvalue(result.statistic, data)
 
 
 @pytest.mark.slow

@@ -59,7 +59,7 @@ SETTINGS = {
     "overconfidence": [None, {"measure": "share"}],
     "underconfidence": [None, {"measure": "share"}],
     "post_processing_gap": [None, {"loss": "squared"}],
-    "recalibration_test": [None],
+    "recalibration_test": [SEED],
     "proper_calibration_error": [
         None,
         {"loss": "brier"},

@@ -20,7 +20,7 @@ def draw(seed, n_samples=30, n_classes=3, power=1.0):
 
 def pairs_of(values, number):
     """Return 1 / size for each pair of samples in the same bin, by a loop."""
-    cells = [tuple(row) for row in np.minimum(np.floor(values * number), number - 1)]
+    cells = [tuple(row) for row in np.maximum(np.ceil(values * number) - 1, 0)]
     same = np.array([[float(a == b) for b in cells] for a in cells])
     share = same / same.sum(axis=1)
     np.fill_diagonal(share, 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import partial
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from sklearn_calib._numerics.binning import bin_index, check_n_bins, interior_ed
 from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._state.json_values import refuse
 from sklearn_calib._state.schema import NON_NEGATIVE, Count, Numbers
-from sklearn_calib._validation.declarations import ABOVE_0, COUNT, StrOptions
+from sklearn_calib._validation.declarations import ABOVE_0, COUNT, Interval, StrOptions
 from sklearn_calib._validation.types import Floats, Ints
 from sklearn_calib.calibrators._base.calibrator import Calibrator
 from sklearn_calib.calibrators._groups.group_calibrator import GroupCalibrator
@@ -30,8 +31,8 @@ LEAST_RATIO = 2.0
 N_ESTIMATES = 5
 # A smaller precision is as good as none, and products with its inverse would overflow.
 LEAST_LAMBD = 1e-100
-# No step is longer. The search ends when no effect changes by more than the tolerance.
-LONGEST_STEP, TOLERANCE = 1.0, 0.01
+# No step is longer.
+LONGEST_STEP = 1.0
 
 
 class MulticalibrationBoosting(GroupCalibrator):
@@ -63,6 +64,10 @@ class MulticalibrationBoosting(GroupCalibrator):
 
     max_iter : int, default=20
         Largest number of passes over the columns.
+
+    tol : float, default=0.01
+        `fit` ends when no shift or scale changes by `tol` or more in a pass over the
+        columns. With 0, there are `max_iter` passes.
 
     from_logits : bool, default=False
         Whether `X` contains logits. It is not inferred from the values.
@@ -192,6 +197,7 @@ class MulticalibrationBoosting(GroupCalibrator):
         "n_bins": COUNT,
         "lambd": [*ABOVE_0, StrOptions({EMPIRICAL_BAYES})],
         "max_iter": COUNT,
+        "tol": [Interval(Real, 0, np.inf, closed="left")],
     }
 
     def __init__(
@@ -201,12 +207,14 @@ class MulticalibrationBoosting(GroupCalibrator):
         n_bins: int = 10,
         lambd: float | str = EMPIRICAL_BAYES,
         max_iter: int = 20,
+        tol: float = 0.01,
         from_logits: bool = False,
     ) -> None:
         self.calibrator = calibrator
         self.n_bins = n_bins
         self.lambd = lambd
         self.max_iter = max_iter
+        self.tol = tol
         self.from_logits = from_logits
 
     @property
@@ -248,7 +256,9 @@ class MulticalibrationBoosting(GroupCalibrator):
                 )
             )
         effects = [each for column in columns for each in column]
-        self.n_iter_ = fit_effects(effects, scores, codes, weight, self.max_iter)
+        self.n_iter_ = fit_effects(
+            effects, scores, codes, weight, max_iter=self.max_iter, tol=self.tol
+        )
         self.variance_ = np.array([[e.variance for e in column] for column in columns])
         self.shift_ = np.vstack(
             [own.table() + cells.table() for own, _, cells in columns]
@@ -411,7 +421,9 @@ def fit_effects(
     logits: Floats,
     codes: Ints,
     weight: Floats,
+    *,
     max_iter: int,
+    tol: float,
 ) -> int:
     """Fit effects in turn, by Newton steps; return the number of passes over them.
 
@@ -439,7 +451,7 @@ def fit_effects(
 
     ordered = sorted(effects, key=lambda each: -each.estimate(*read(each)))
     n_iter, change = 0, np.inf
-    while n_iter < max_iter and change >= TOLERANCE:
+    while n_iter < max_iter and change >= tol:
         change = max([update(each, n_iter) for each in ordered])
         n_iter += 1
     return n_iter

@@ -99,13 +99,14 @@ class PerGroupCalibrator(GroupCalibrator):
 
     .. math:: \mathrm{softmax}_k(a_{gk} \log q_{ik} + b_{gk}).
 
-    The slopes :math:`a_{gk}` and intercepts :math:`b_{gk}` maximise the likelihood of
-    the samples of the group times the density of their priors, which are normal with
-    the means 1 and 0. Intercepts refer to the mean of the log-probabilities in the
-    group. The precisions of the two priors maximise the marginal likelihood of all
-    groups, in Laplace's approximation [1]_. The number of samples and the differences
-    between the groups thus determine how much the maps differ. Precisions are at least
-    1, so a group may lack a class.
+    Let :math:`m_{gk}` be the mean of :math:`\log q_{ik}` over the samples of the group,
+    weighted by :math:`q_{ik} (1 - q_{ik})`. The slopes and intercepts maximise the
+    likelihood of the samples of the group times the density of their priors:
+    :math:`a_{gk}` and :math:`a_{gk} m_{gk} + b_{gk}` are normal with the means 1 and
+    :math:`m_{gk}`, their values without a correction. The precisions of the two priors
+    maximise the marginal likelihood of all groups, in Laplace's approximation [1]_. The
+    number of samples and the differences between the groups thus determine how much the
+    maps differ. Precisions are at least 1, so a group may lack a class.
 
     If there are several columns of groups, each combination of their values is a group.
     If there is only one group, no correction is needed.

@@ -112,6 +112,10 @@ class DirichletCalibrator(_PenalisedCalibrator):
     - "odir": :math:`\frac{\lambda}{K(K-1)} \sum_{i \ne j} W_{ij}^2 + \frac{\mu}{K}
       \sum_i b_i^2`.
 
+    The sums are over all K classes. The authors' package first subtracts the row of the
+    last class from all rows of W and b (`ref_row=True`), so its result depends on the
+    order of the classes; with `ref_row=False`, it has these penalties.
+
     The "l2" penalty shrinks W towards zero instead of the identity, so it may increase
     the log loss on the data of `fit`; compare `log_loss_before_` and `log_loss_after_`.
 

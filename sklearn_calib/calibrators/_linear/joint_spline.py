@@ -25,9 +25,10 @@ from sklearn_calib.calibrators._one_vs_rest.log_odds_spline import CURVE
 class JointLogOddsSplineCalibration(_PenalisedCalibrator):
     r"""Joint log-odds spline calibration: one smooth curve for all classes.
 
-    The calibrated probabilities are the softmax of :math:`a_k f(\log p_k) + b_k`, where
-    f is a non-decreasing natural cubic spline that all classes share, and each class
-    has a slope :math:`a_k` and an intercept :math:`b_k`. Unlike
+    The calibrated probabilities are the softmax of :math:`a_k \log q_k + b_k`, where q
+    is the softmax of :math:`f(\log p_k)`. The curve f is a non-decreasing natural cubic
+    spline that all classes share, and each class has a slope :math:`a_k` and an
+    intercept :math:`b_k`. Unlike
     :class:`LogOddsSplineCalibration`, which fits a curve for each class one-vs-rest, it
     maximises the likelihood of the returned probabilities, and its curve is estimated
     from all classes together.
@@ -46,7 +47,8 @@ class JointLogOddsSplineCalibration(_PenalisedCalibrator):
     ----------
     curve_ : tuple of ndarray
         The curve f: knots, and its values and slopes at the knots, each of shape
-        (n_points,). Beyond the knots, it is linear.
+        (n_points,). Between two knots, it is the cubic polynomial with these values and
+        slopes; beyond the knots, it is linear.
 
     curve_precision_ : ndarray of shape (2,)
         Strengths of the priors of the curve, see :class:`LogOddsSplineCalibration`.
@@ -87,11 +89,18 @@ class JointLogOddsSplineCalibration(_PenalisedCalibrator):
     Notes
     -----
     The curve is :math:`f(x) = x + l(x) + s(x)` with a linear function l and a spline s,
-    whose priors are those of :class:`LogOddsSplineCalibration`. It is fitted first,
-    with slopes one and intercepts zero. These are then fitted to the logarithms of its
-    probabilities, with normal priors around one and zero. The strengths of all four
-    priors maximise the marginal likelihood (empirical Bayes) [1]_. Temperature scaling
-    is the special case of a linear f.
+    whose priors are those of :class:`LogOddsSplineCalibration`. There, x are the
+    :math:`\log p_{ik}` of all samples and classes, with the weights :math:`p_{ik}`, and
+    the constant of l is omitted, because it changes no probability. The curve is fitted
+    first, with slopes one and intercepts zero. These are then fitted to
+    :math:`x_k = \log q_k`, with the priors of :class:`VectorScaling` for
+    `penalty="empirical_bayes"` and T = 1. The strengths of all four priors maximise the
+    marginal likelihood (empirical Bayes) [1]_. Temperature scaling is the special case
+    of a linear f.
+
+    If the log loss of the predictions exceeds that of equal probabilities,
+    :math:`\log p` is first divided by the temperature of :class:`TemperatureScaling`.
+    `curve_` includes this temperature.
 
     References
     ----------

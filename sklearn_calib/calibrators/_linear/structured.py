@@ -145,8 +145,10 @@ class StructuredVectorScaling(_StructuredCalibrator):
 
     Notes
     -----
-    With n samples (or the sum of their weights) and K classes, p is (n softmax(z / T) +
-    1 / K) / (n + 1). The objective is the mean log loss plus
+    With K classes and the weight w = `mixing_`, p is (1 - w) softmax(z / T) + w / K.
+    With n samples (or the sum of their weights), w is 1 / (n + 1), and with
+    `lambd="empirical_bayes"`, which needs fewer samples, 1 / (n + 1)². The objective is
+    the mean log loss plus
 
     .. math:: \lambda \frac{K}{n} \Big(\lambda_b \sum_k b_k^2
         + \lambda_d \sum_k v_k^2\Big)
@@ -274,8 +276,10 @@ class StructuredMatrixScaling(_StructuredCalibrator):
 
     Notes
     -----
-    With n samples (or the sum of their weights) and K classes, p is (n softmax(z / T) +
-    1 / K) / (n + 1). The objective is the mean log loss plus
+    With K classes and the weight w = `mixing_`, p is (1 - w) softmax(z / T) + w / K.
+    With n samples (or the sum of their weights), w is 1 / (n + 1), and with
+    `lambd="empirical_bayes"`, which needs fewer samples, 1 / (n + 1)². The objective is
+    the mean log loss plus
 
     .. math:: \lambda \Big(\lambda_b \frac{K}{n} \sum_i b_i^2
         + \lambda_d \frac{K}{n} \sum_i V_{ii}^2

@@ -35,7 +35,7 @@ class BBQ(_OneVsRestCalibrator):
     maps_ : list
         One map for each class (for two classes, only for the second): the positions of
         the steps and the probabilities between them, of shape (n_steps,) and (n_steps +
-        1,).
+        1,). A predicted probability at a step has the value below it.
 
     class_prior_ : ndarray of shape (n_classes,)
         Class frequencies, with one pseudo-count added to each class.

@@ -43,6 +43,9 @@ class ENIR(_OneVsRestCalibrator):
     class_prior_ : ndarray of shape (n_classes,)
         Class frequencies, with one pseudo-count added to each class.
 
+    mixing_ : float
+        Weight of `class_prior_` in the result, 1 / (n_samples + 1).
+
     classes_ : ndarray of shape (n_classes,)
         Class label of each column.
 
@@ -74,9 +77,11 @@ class ENIR(_OneVsRestCalibrator):
     which has the weight of at most one sample. The map is linear between its points,
     and constant outside their range.
 
-    For more than two classes, the rows are normalised. To avoid probabilities of zero,
-    the result is mixed with `class_prior_`, which has the weight of one additional
-    sample.
+    With the weight w = `mixing_`, the result is (1 - w) q + w `class_prior_`, so that
+    no probability is zero; `class_prior_` has the weight of one additional sample. Here
+    q are the values of the maps. For two classes, they are 1 - q and q with the map of
+    the second class. For more, each row is divided by its sum, and is `class_prior_` if
+    the sum is zero.
 
     References
     ----------

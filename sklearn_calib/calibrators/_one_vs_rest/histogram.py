@@ -49,6 +49,9 @@ class HistogramBinning(_OneVsRestCalibrator):
     class_prior_ : ndarray of shape (n_classes,)
         Class frequencies, with one pseudo-count added to each class.
 
+    mixing_ : float
+        Weight of `class_prior_` in the result, 1 / (n_samples + 1).
+
     classes_ : ndarray of shape (n_classes,)
         Class label of each column.
 
@@ -72,10 +75,14 @@ class HistogramBinning(_OneVsRestCalibrator):
     Notes
     -----
     The bins are those of :func:`~sklearn_calib.metrics.expected_calibration_error`,
-    except that edges of "quantile" bins are midway between two samples. The value of an
-    empty bin is its midpoint. For more than two classes, the rows are normalised. To
-    avoid probabilities of zero, the result is mixed with `class_prior_`, which has the
-    weight of one additional sample.
+    except that edges of "quantile" bins are midway between two samples. A probability
+    on an edge is in the bin below it. The value of an empty bin is its midpoint.
+
+    With the weight w = `mixing_`, the result is (1 - w) q + w `class_prior_`, so that
+    no probability is zero; `class_prior_` has the weight of one additional sample. Here
+    q are the values of the bins. For two classes, they are 1 - q and q with the map of
+    the second class. For more, each row is divided by its sum, and is `class_prior_` if
+    the sum is zero.
 
     References
     ----------
@@ -176,8 +183,10 @@ class ScalingBinning(_OneVsRestCalibrator):
     Notes
     -----
     The same samples are used to fit Platt scaling and the bins, as in the authors'
-    package; the bounds of [1]_ assume separate samples. For more than two classes, the
-    rows are normalised, which leads to more distinct values.
+    package; the bounds of [1]_ assume separate samples. The log-odds after Platt
+    scaling are rounded to ten decimals, so that the bin of a sample does not depend on
+    rounding errors. A probability on an edge is in the bin below it. For more than two
+    classes, the rows are normalised, which leads to more distinct values.
 
     If a class is separable from the rest, the log loss has no minimum. Platt's smoothed
     targets are then used, with a `ConvergenceWarning`.

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 from scipy.optimize import isotonic_regression
+from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._expressions.columns import interpolate
 from sklearn_calib._expressions.replace_top import keep_top
@@ -64,6 +65,9 @@ class IsotonicCalibration(_OneVsRestCalibrator):
     class_prior_ : ndarray of shape (n_classes,)
         Class frequencies, with one pseudo-count added to each class.
 
+    mixing_ : float
+        Weight of `class_prior_` in the result, 1 / (n_samples + 1).
+
     classes_ : ndarray of shape (n_classes,)
         Class label of each column.
 
@@ -86,9 +90,13 @@ class IsotonicCalibration(_OneVsRestCalibrator):
 
     Notes
     -----
-    The map is linear between its points, and constant outside their range. For more
-    than two classes, the rows are normalised. To avoid probabilities of zero, the
-    result is mixed with `class_prior_`, which has the weight of one additional sample.
+    The map is linear between its points, and constant outside their range.
+
+    With the weight w = `mixing_`, the result is (1 - w) q + w `class_prior_`, so that
+    no probability is zero; `class_prior_` has the weight of one additional sample. Here
+    q are the values of the maps. For two classes, they are 1 - q and q with the map of
+    the second class. For more, each row is divided by its sum, and is `class_prior_` if
+    the sum is zero.
 
     References
     ----------
@@ -154,6 +162,9 @@ class JointIsotonicCalibration(Calibrator):
         The piecewise linear map: probabilities before and after calibration, each of
         shape (n_points,).
 
+    mixing_ : float
+        Weight of uniform probabilities in the result, 1 / (n_samples + 1).
+
     classes_ : ndarray of shape (n_classes,)
         Class label of each column.
 
@@ -178,8 +189,9 @@ class JointIsotonicCalibration(Calibrator):
     -----
     The map is linear between its points, and constant outside their range. 1e-9 times
     the predicted probability is added to preserve the order where the map is constant
-    [1]_. The rows are normalised. To avoid probabilities of zero, they are then mixed
-    with uniform probabilities, which have the weight of one additional sample.
+    [1]_. Each row q is then divided by its sum. With K classes and the weight w =
+    `mixing_`, the result is (1 - w) q + w / K, so that no probability is zero; uniform
+    probabilities have the weight of one additional sample.
 
     References
     ----------
@@ -212,6 +224,12 @@ class JointIsotonicCalibration(Calibrator):
         step = max(MIN_ROWS, math.ceil(data.n_samples / N_BLOCKS))
         as_proba = partial(probabilities, from_logits=self.from_logits)
         self.map_ = _fit_joint_points(data.joined(step).transform(as_proba))
+
+    @property
+    def mixing_(self) -> float:
+        """Weight of uniform probabilities."""
+        check_is_fitted(self)
+        return self._mixing
 
     def _calibrate(self, logits: Values) -> Values:
         before = probabilities(logits, self.from_logits)

@@ -47,7 +47,8 @@ class LogOddsSplineCalibration(_OneVsRestCalibrator):
     ----------
     maps_ : list of tuple of ndarray
         The curve of each class (for two classes, only of the second): knots, and the
-        values and slopes of the curve at the knots, each of shape (n_points,).
+        values and slopes of the curve at the knots, each of shape (n_points,). Between
+        two knots, it is the cubic polynomial with these values and slopes.
 
     prior_precision_ : ndarray of shape (n_maps, 2)
         Strengths of the priors of each curve, kappa and lambda in Notes.
@@ -79,22 +80,35 @@ class LogOddsSplineCalibration(_OneVsRestCalibrator):
 
     Notes
     -----
-    Let x be the predicted log-odds of a class. The curve is :math:`x + l(x) + s(x)`
-    with a linear function l and a natural cubic spline s that is orthogonal to linear
-    functions. The posterior density is maximised by Newton's method. The priors are
+    Let x be the predicted log-odds of a class, p its probability, and z the
+    standardised x, with mean 0 and variance 1 over the n samples. The curve is
+    :math:`x + l + s` with a linear function l and a natural cubic spline s whose values
+    at the knots are orthogonal to those of linear functions. The priors are
 
-    .. math:: l(x) = b_0 + b_1 x, \quad b \sim N\big(0, (\kappa I)^{-1}\big), \qquad
-        p(s) \propto \exp\Big(-\frac{\lambda}{2} \int s''(x)^2 \, dx\Big),
+    .. math:: l = b_0 + b_1 z, \quad b \sim N\big(0, (\kappa I)^{-1}\big), \qquad
+        p(s) \propto \exp\Big(-\frac{\lambda}{2} \int s''(z)^2 \, dz\Big)
 
-    where I is the mean Fisher information of a sample at the predicted probabilities,
-    and the integral is in units of the standard deviation of x. The strengths
-    :math:`\kappa \ge 1` and :math:`\lambda` maximise the marginal likelihood in
-    Laplace's approximation (empirical Bayes) [2]_, which takes about ten Newton steps.
-    [1]_ chooses the strength by cross-validation, has no prior for the linear part, and
-    adds samples on the diagonal instead.
+    with the mean Fisher information I of a sample at the predicted probabilities,
+
+    .. math:: I = \frac{1}{n} \Big(\sum_i p_i (1 - p_i)
+        \begin{pmatrix} 1 & z_i \\ z_i & z_i^2 \end{pmatrix}
+        + \frac{1}{4} \begin{pmatrix} 1 & 0 \\ 0 & 1 \end{pmatrix}\Big),
+
+    to which one sample of probability 1/2 is added. The posterior density is maximised
+    by Newton's method. The strengths maximise the marginal likelihood in Laplace's
+    approximation (empirical Bayes), by MacKay's fixed point [2]_: each is the effective
+    number of parameters, divided by :math:`b^T I b` for :math:`\kappa`, which is at
+    least 1, and by :math:`\int s''(z)^2 \, dz` for :math:`\lambda`. Both start at 1.
+    After each Newton step, they are updated up to three times for the parabola that
+    approximates the log loss. The search ends when both effective numbers change by
+    less than 0.01 in the first update, usually after about ten Newton steps. With
+    `monotone=True`, the curve without the constraint determines the strengths, and the
+    posterior is then maximised under it. [1]_ chooses the strength by cross-validation,
+    has no prior for the linear part, and adds samples on the diagonal instead.
 
     If the log loss of the predictions exceeds that of equal probabilities, x is first
-    divided by the temperature of :class:`TemperatureScaling`.
+    divided by the temperature of :class:`TemperatureScaling`. `maps_` include this
+    temperature.
 
     With more than 8192 distinct log-odds, neighbours are averaged in 8192 groups of
     equal weight; the strengths are estimated from at most 1024 groups. For more than

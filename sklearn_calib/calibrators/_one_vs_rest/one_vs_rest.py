@@ -6,6 +6,7 @@ from itertools import repeat
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._expressions.rows import (
     in_order,
@@ -74,12 +75,15 @@ class _OneVsRestCalibrator(Calibrator):
     class_prior_ : ndarray of shape (n_classes,)
         Class frequencies, with one pseudo-count added to each class.
 
+    mixing_ : float
+        Weight w of `class_prior_`: the result is (1 - w) p + w `class_prior_`.
+
     Notes
     -----
     Maps that are fitted to frequencies return 0 where the data of `fit` contain no
     sample of the class. The log loss of a new sample of the class would then be
-    infinite. If `_returns_zero`, the probabilities are therefore mixed with
-    `class_prior_`, which has the weight of one additional sample.
+    infinite. If `_returns_zero`, `class_prior_` therefore has the weight of one
+    additional sample, and otherwise the weight 0.
     """
 
     _least_rows = MIN_ROWS
@@ -129,6 +133,12 @@ class _OneVsRestCalibrator(Calibrator):
                     scores.of_classes(data, summary, some), some.start
                 )
             ]
+
+    @property
+    def mixing_(self) -> float:
+        """Weight of `class_prior_`."""
+        check_is_fitted(self)
+        return self._mixing
 
     def _calibrate(self, logits: Values) -> Values:
         proba, prior = self._apply_maps(self._scores(logits)), self.class_prior_

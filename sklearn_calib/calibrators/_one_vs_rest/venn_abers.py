@@ -41,7 +41,10 @@ class VennAbers(_OneVsRestCalibrator):
     ----------
     maps_ : list
         For each class (for two classes, only for the second): the log-odds of the
-        calibration data where p0 or p1 increases, and p0 and p1 between them.
+        calibration data where p0 or p1 increases, of shape (n_points,), and p0 and p1
+        of the intervals between them, of shape (n_points + 1,). At one of these
+        log-odds, p0 is that of the interval above it, and p1 that of the interval below
+        it.
 
     class_prior_ : ndarray of shape (n_classes,)
         Class frequencies, with one pseudo-count added to each class.
@@ -73,8 +76,8 @@ class VennAbers(_OneVsRestCalibrator):
     of the folds, while [1]_ uses geometric means of p1 and of 1 - p0.
 
     `fit` computes p0 and p1 for all intervals between the distinct scores of the
-    calibration data and stores where they increase, so predictions are fast. For more
-    than two classes, the rows are normalised.
+    calibration data and stores where they increase, so predictions are fast. Log-odds
+    are rounded to ten decimals. For more than two classes, the rows are normalised.
 
     References
     ----------

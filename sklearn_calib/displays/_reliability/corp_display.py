@@ -10,9 +10,10 @@ from numpy.typing import ArrayLike
 from scipy.optimize import isotonic_regression
 
 from sklearn_calib._numerics.bands import (
+    CONSISTENCY,
+    consistency_band,
     draw_calibrated,
     group_samples,
-    pointwise_band,
 )
 from sklearn_calib._numerics.binning import sums_by_value
 from sklearn_calib._validation.declarations import INTERVAL, StrOptions, validate_params
@@ -33,8 +34,9 @@ class CorpReliabilityDisplay(ReliabilityDiagram):
     """CORP reliability diagram: isotonic regression instead of bins.
 
     The curve is the isotonic regression of the outcomes on the confidence. It has no
-    bins or other settings to choose. The curve of a calibrated classifier follows the
-    diagonal within the band.
+    bins or other settings to choose. At each confidence, the curve of a calibrated
+    classifier is close to the diagonal, within the band; its whole curve is in the band
+    with `interval="simultaneous"`.
 
     The legend shows the decomposition of the Brier score of the shown probability:
     miscalibration (MCB, lower is better), discrimination (DSC, higher is better) and
@@ -72,7 +74,7 @@ class CorpReliabilityDisplay(ReliabilityDiagram):
     band : ndarray of shape (2, n_values) or None, default=None
         Lower and upper end of the band at each confidence.
 
-    interval : {"consistency"} or None, default=None
+    interval : {"consistency", "simultaneous"} or None, default=None
         Kind of interval, as in :meth:`from_predictions`.
 
     confidence_level : float, default=0.95
@@ -135,7 +137,7 @@ class CorpReliabilityDisplay(ReliabilityDiagram):
 
     @classmethod
     @validate_params(
-        {**EVALUATED, **INTERVAL, "interval": [StrOptions({"consistency"}), None]}
+        {**EVALUATED, **INTERVAL, "interval": [StrOptions(CONSISTENCY), None]}
     )
     def from_predictions(
         cls,
@@ -165,12 +167,14 @@ class CorpReliabilityDisplay(ReliabilityDiagram):
             Predicted probabilities. A 1-d array contains those of the positive class,
             which is the second of the two labels.
 
-        interval : {"consistency"} or None, default="consistency"
+        interval : {"consistency", "simultaneous"} or None, default="consistency"
             Band to show. "consistency" is the range, around the diagonal, in which the
-            curve of a calibrated classifier would lie.
+            curve of a calibrated classifier would lie at each confidence (pointwise).
+            "simultaneous" is a wider band, in which its whole curve would lie.
 
         confidence_level : float, default=0.95
-            Pointwise confidence level of the band, in (0, 1).
+            Confidence level of the band, in (0, 1): at each confidence, or for the
+            whole curve with `interval="simultaneous"`.
 
         n_resamples : int, default=1000
             Number of random draws from which the band is computed.
@@ -231,8 +235,13 @@ class CorpReliabilityDisplay(ReliabilityDiagram):
             \mathrm{UNC} = \overline{(y - \bar y)^2}.
 
         For the band, the confidences are fixed, outcomes are drawn from them, and a
-        curve is fitted to each draw. Confidences are grouped in cells of width 1/4096
-        for this. Between two confidences, the curve is interpolated linearly.
+        curve is fitted to each draw. The ends are quantiles of these curves; those of
+        "simultaneous" have a smaller tail, the same at all confidences, for which at
+        most the fraction `1 - confidence_level` of the curves leaves the band. If the
+        draws are too few for that, the band is extrapolated; this is less precise, so
+        do not use fewer than 1000 draws. Confidences are grouped in cells of width
+        1/4096 for the draws. Between two confidences, the curve is interpolated
+        linearly.
 
         References
         ----------
@@ -261,7 +270,7 @@ class CorpReliabilityDisplay(ReliabilityDiagram):
             groups = group_samples(confidence, correct, weight)
             draws = draw_calibrated(groups, n_resamples, random_state) / groups.mass
             fits = [isotonic_regression(each, weights=groups.mass).x for each in draws]
-            ends = pointwise_band(np.array(fits), confidence_level)
+            ends = consistency_band(np.array(fits), interval, confidence_level)
             band = np.array([np.interp(value, groups.place, end) for end in ends])
         display = cls(
             value,

@@ -51,6 +51,7 @@ BAND_WORDS: dict[str | None, str] = {
     "bootstrap": "interval",
     "clopper-pearson": "interval",
     "consistency": "if calibrated",
+    "simultaneous": "if calibrated, as a whole",
 }
 
 

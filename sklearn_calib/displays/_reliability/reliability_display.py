@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._numerics.bands import BIN_INTERVALS, bin_band
+from sklearn_calib._numerics.bands import BIN_INTERVALS, CONSISTENCY, bin_band
 from sklearn_calib._numerics.binning import (
     bin_index,
     bin_sums,
@@ -133,7 +133,7 @@ class ReliabilityDisplay(ReliabilityDiagram):
     band : ndarray of shape (2, n_bins) or None, default=None
         Lower and upper end of the interval of each bin; nan in empty bins.
 
-    interval : {"clopper-pearson", "consistency"} or None, default=None
+    interval : {"clopper-pearson", "consistency", "simultaneous"} or None, default=None
         Kind of interval, as in :meth:`from_predictions`.
 
     confidence_level : float, default=0.95
@@ -239,16 +239,20 @@ class ReliabilityDisplay(ReliabilityDiagram):
             Binning strategy: bins of equal width, or bins with equal numbers of samples
             as far as ties allow.
 
-        interval : {"clopper-pearson", "consistency"} or None, default="clopper-pearson"
-            Interval to show for each bin. "clopper-pearson" is the exact confidence
-            interval of the accuracy [1]_. "consistency" is the interval, around the
-            diagonal, in which the accuracy of a calibrated classifier would lie [2]_.
+        interval : str or None, default="clopper-pearson"
+            Interval to show for each bin: "clopper-pearson", "consistency" or
+            "simultaneous". "clopper-pearson" is the exact confidence interval of the
+            accuracy [1]_. "consistency" is the interval, around the diagonal, in which
+            the accuracy of a calibrated classifier would lie [2]_. Both hold for each
+            bin separately (pointwise). "simultaneous" is wider than "consistency": the
+            accuracies of all bins of a calibrated classifier would lie in it.
 
         confidence_level : float, default=0.95
-            Confidence level of the interval of each bin, in (0, 1).
+            Confidence level, in (0, 1): of the interval of each bin, or of all
+            intervals together with `interval="simultaneous"`.
 
         n_resamples : int, default=1000
-            Number of random draws. Only used with `interval="consistency"`.
+            Number of random draws. Not used with `interval="clopper-pearson"`.
 
         random_state : int, RandomState instance or None, default=None
             Controls the random draws. Pass an int for reproducible results.
@@ -301,10 +305,14 @@ class ReliabilityDisplay(ReliabilityDiagram):
         change the intervals, and a weight of 2 does not count as two independent
         samples.
 
-        For "consistency", the confidences are fixed, and outcomes are drawn from them.
-        The confidence level holds for each bin separately: about one in twenty
-        bins of a calibrated classifier lies outside its 95 % interval, or fewer where
-        bins have few samples.
+        For "consistency" and "simultaneous", the confidences are fixed, and outcomes
+        are drawn from them. With "consistency", the confidence level holds for each bin
+        separately: about one in twenty bins of a calibrated classifier lies outside its
+        95 % interval, or fewer where bins have few samples. With "simultaneous", the
+        ends are quantiles of the same draws with the same smaller tail in all bins, for
+        which at most one in twenty draws has a bin outside. If the draws are too few
+        for that, the intervals are extrapolated; this is less precise, so do not use
+        fewer than 1000 draws.
 
         References
         ----------
@@ -383,14 +391,15 @@ class ReliabilityDisplay(ReliabilityDiagram):
         accumulator : CalibrationAccumulator
             An accumulator with at least one sample, or that of a group in `groups_`.
 
-        interval : {"clopper-pearson", "consistency"} or None, default="clopper-pearson"
-            Interval to show for each bin, as in :meth:`from_predictions`.
+        interval : str or None, default="clopper-pearson"
+            Interval to show for each bin: "clopper-pearson", "consistency" or
+            "simultaneous", as in :meth:`from_predictions`.
 
         confidence_level : float, default=0.95
             Confidence level of the interval of each bin, in (0, 1).
 
         n_resamples : int, default=1000
-            Number of random draws. Only used with `interval="consistency"`.
+            Number of random draws. Not used with "clopper-pearson".
 
         random_state : int, RandomState instance or None, default=None
             Controls the random draws. Pass an int for reproducible results.
@@ -567,7 +576,7 @@ class ReliabilityDisplay(ReliabilityDiagram):
             pale = {"alpha": 0.3, "marker": style["marker"], "clip_on": False}
             ax.scatter(prob_pred[few], prob_true[few], color=color, gid=FEW, **pale)
         if self.band is not None:
-            draw = draw_rods if self.interval == "consistency" else _draw_whiskers
+            draw = draw_rods if self.interval in CONSISTENCY else _draw_whiskers
             self.band_ = draw(ax, prob_pred, self.band[:, filled], color)
         return line
 

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_calib._numerics.bands import (
+    CONSISTENCY,
     Groups,
+    consistency_band,
     draw_bootstrap,
     draw_calibrated,
     group_samples,
-    pointwise_band,
 )
 from sklearn_calib._numerics.heat_kernel import (
     cosine_coefficients,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
 
-INTERVALS = {"bootstrap", "consistency"}
+INTERVALS = {"bootstrap", *CONSISTENCY}
 # Largest width of the line, in points.
 WIDEST = 7
 
@@ -84,7 +85,7 @@ class SmoothReliabilityDisplay(ReliabilityDiagram):
     band : ndarray of shape (2, n_points) or None, default=None
         Lower and upper end of the band at each point.
 
-    interval : {"bootstrap", "consistency"} or None, default=None
+    interval : {"bootstrap", "consistency", "simultaneous"} or None, default=None
         Kind of interval, as in :meth:`from_predictions`.
 
     confidence_level : float, default=0.95
@@ -176,13 +177,16 @@ class SmoothReliabilityDisplay(ReliabilityDiagram):
             Predicted probabilities. A 1-d array contains those of the positive class,
             which is the second of the two labels.
 
-        interval : {"consistency", "bootstrap"} or None, default="consistency"
-            Band to show. "consistency" is the range, around the diagonal, in which the
-            curve of a calibrated classifier would lie. "bootstrap" is the range, around
-            the curve, of the curves of samples drawn with replacement.
+        interval : str or None, default="consistency"
+            Band to show: "consistency", "simultaneous" or "bootstrap". "consistency" is
+            the range, around the diagonal, in which the curve of a calibrated
+            classifier would lie at each point (pointwise). "simultaneous" is a wider
+            band, in which its whole curve would lie. "bootstrap" is the range, around
+            the curve, of the curves of samples drawn with replacement, at each point.
 
         confidence_level : float, default=0.95
-            Pointwise confidence level of the band, in (0, 1).
+            Confidence level of the band, in (0, 1): at each point, or for the whole
+            curve with `interval="simultaneous"`.
 
         n_resamples : int, default=1000
             Number of random draws from which the band is computed.
@@ -245,9 +249,13 @@ class SmoothReliabilityDisplay(ReliabilityDiagram):
         the bandwidth. It is not drawn where the kernel weights of the samples sum to
         less than 0.5.
 
-        All random draws use the same bandwidth. The bootstrap band is too narrow for
-        few samples: with 60 samples, the 95 % band contains the diagonal of a
-        calibrated classifier at 86 % of the points. For the draws, confidences are
+        All random draws use the same bandwidth. The ends of the band are quantiles of
+        the drawn curves; those of "simultaneous" have a smaller tail, the same at all
+        points, for which at most the fraction `1 - confidence_level` of the curves
+        leaves the band; it is extrapolated if the draws are too few for that. The
+        bootstrap band is too narrow for few samples: with 60 samples, the 95 % band
+        contains the diagonal of a calibrated classifier at 86 % of the points. For the
+        draws, confidences are
         grouped in cells of width 1/4096.
 
         References
@@ -341,7 +349,7 @@ def kernel_regression(
     if interval is not None:
         curves = _curve(*_draw(interval, groups, n_resamples, random_state), *shown)
         band = np.full((2, N_POINTS), np.nan)
-        band[:, seen] = pointwise_band(curves, confidence_level)
+        band[:, seen] = consistency_band(curves, interval, confidence_level)
     return density, curve, band
 
 

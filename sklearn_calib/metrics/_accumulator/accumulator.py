@@ -626,15 +626,15 @@ class CalibrationAccumulator(Accumulator):
         mode : {"top_label", "positive"}, default=None
             Evaluated mode. It can be omitted unless the accumulator has several.
 
-        interval : {"clopper-pearson", "consistency"} or None, default=None
-            Interval of each bin, as in
-            :class:`~sklearn_calib.displays.ReliabilityDisplay`.
+        interval : str or None, default=None
+            Interval of each bin: "clopper-pearson", "consistency" or "simultaneous", as
+            in :class:`~sklearn_calib.displays.ReliabilityDisplay`.
 
         confidence_level : float, default=0.95
             Confidence level of the intervals, in (0, 1).
 
         n_resamples : int, default=1000
-            Number of random draws. Only used with `interval="consistency"`.
+            Number of random draws. Not used with "clopper-pearson".
 
         random_state : int, RandomState instance or None, default=None
             Controls the random draws. Pass an int for reproducible results.

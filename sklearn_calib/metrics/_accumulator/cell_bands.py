@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_calib._numerics.bands import Groups, clopper_pearson, consistency_band
+from sklearn_calib._numerics.bands import Groups, band_of_groups, clopper_pearson
 from sklearn_calib._numerics.binning import bin_index
 from sklearn_calib._validation.types import Floats
 from sklearn_calib.metrics._accumulator.cell_draws import weight_of_one, whole
@@ -38,9 +38,7 @@ def band_of_bins(
     count = np.maximum(1, whole(weight / weight_of_one(weight, squares)))
     mean = points(cells, grid).confidence[0]
     groups = Groups(bins, mean, weight, correct, count)
-    return consistency_band(
-        groups, grid.n_bins, confidence_level=confidence_level, **draws
-    )
+    return band_of_groups(groups, grid.n_bins, interval, confidence_level, **draws)
 
 
 def histogram(cells: Cells, grid: Grid) -> Floats:

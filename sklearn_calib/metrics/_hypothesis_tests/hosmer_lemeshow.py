@@ -167,6 +167,11 @@ def hosmer_lemeshow_test(
     statistic, the p-value is :math:`(1 + k) / (1 + m)`. "asymptotic" rejects too often
     if bins are sparse, in particular for rare classes.
 
+    The test hardly detects that probabilities of a rare event are too high: a bin that
+    expects one event adds at most about 1 to the statistic if it has none, which is the
+    mean for calibrated predictions. :func:`spiegelhalter_test`,
+    :func:`recalibration_test` and :func:`calibration_belt_test` detect it.
+
     The computation time of each bin is of order :math:`c^3` for :math:`c` classes. An
     error is raised for more than about 1200 classes in 10 bins.
 

@@ -10,31 +10,54 @@ from numpy.typing import ArrayLike
 from scipy.special import log_softmax, logsumexp
 from scipy.stats import chi2
 from sklearn.exceptions import UndefinedMetricWarning
+from sklearn.utils import check_random_state
 
 from sklearn_calib._numerics.softmax import lift_zeros
 from sklearn_calib._solvers.logistic import SMALLEST_LOSS
 from sklearn_calib._validation.arrays import shown
-from sklearn_calib._validation.declarations import TARGETS, validate_params
+from sklearn_calib._validation.declarations import (
+    DRAWS,
+    TARGETS,
+    StrOptions,
+    validate_params,
+)
 from sklearn_calib._validation.labels import classes_of, code_of_label
 from sklearn_calib._validation.samples import TESTED, effective_weights, read_samples
-from sklearn_calib._validation.types import Array, Floats, Ints
+from sklearn_calib._validation.types import Array, Floats, Ints, Seed
+from sklearn_calib.metrics._hypothesis_tests.consistency import tail_pvalue
 from sklearn_calib.metrics._hypothesis_tests.hosmer_lemeshow import ChiSquareResult
 from sklearn_calib.metrics._hypothesis_tests.spiegelhalter import has_impossible_label
 
 MAX_STEPS = 50
 # Smallest eigenvalue of the information with a diagonal of ones.
 SINGULAR = 1e-13
+# Smallest variance of the count of a class for the chi-square distribution, and its
+# growth with the root of the number of classes.
+DENSE, DENSE_GROWTH = 10, 4
+# The statistics of draws are less precise, in units of their standard deviation.
+PRECISION = 0.01
 
 
-@validate_params({**TARGETS, "mode": [TESTED], "reference": [object]})
+@validate_params(
+    {
+        **TARGETS,
+        "mode": [TESTED],
+        "reference": [object],
+        "method": [StrOptions({"asymptotic", "auto"})],
+        **DRAWS,
+    }
+)
 def recalibration_test(
     y_true: ArrayLike,
     y_proba: ArrayLike,
     *,
     mode: str = "canonical",
     reference: Any = None,
+    method: str = "auto",
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
+    n_resamples: int = 1000,
+    random_state: Seed = None,
 ) -> ChiSquareResult:
     r"""Recalibration test: likelihood ratio test of calibration slopes and intercepts.
 
@@ -59,13 +82,24 @@ def recalibration_test(
         the first column. For two classes, the choice does not matter. It must be
         None for "top_label".
 
+    method : {"auto", "asymptotic"}, default="auto"
+        Source of the null distribution. "asymptotic" is the chi-square distribution.
+        "auto" draws labels from the probabilities if a class has too few samples for
+        it, see Notes.
+
     labels : array-like of shape (n_classes,), default=None
         Labels of the columns of `y_proba`. By default, the sorted distinct values of
         `y_true`.
 
     sample_weight : array-like of shape (n_samples,), default=None
         Sample weights. They are scaled to sum to the effective number of samples, so
-        that unequal weights are worth fewer samples. The p-value is then approximate.
+        that unequal weights are worth fewer samples.
+
+    n_resamples : int, default=1000
+        Number of random draws of the labels, if a class has too few samples.
+
+    random_state : int, RandomState instance or None, default=None
+        Controls the random draws. Pass an int for reproducible results.
 
     Returns
     -------
@@ -98,9 +132,20 @@ def recalibration_test(
     .. math:: \log \frac{P(y_i = k)}{P(y_i = r)} = a_k + b_k \log \frac{p_{ik}}{p_{ir}},
         \quad k \ne r,
 
-    and the log-likelihood of the predictions. Its distribution is approximately
+    and the log-likelihood of the predictions. For many samples, its distribution is
     chi-square with `2 * (n_classes - 1)` degrees of freedom [1]_. For two classes, it
-    is the test of Cox's recalibration.
+    is the test of Cox's recalibration. With unequal weights, it is the distribution of
+    a weighted sum of squares of normal variables, which is approximated by a multiple
+    of a chi-square variable with the same mean and variance.
+
+    This rejects too often if a class has few samples. With "auto", labels are therefore
+    drawn from the probabilities if the variance of the weighted count of a class,
+    :math:`\sum_i w_i p_{ik} (1 - p_{ik})`, is less than 10 or less than
+    :math:`4 \sqrt{K}` for K classes. If :math:`k` of :math:`m` draws are at least as
+    large as the statistic, the p-value is :math:`(1 + k) / (1 + m)`. The recalibration
+    is fitted to each draw; if it has no estimate, the statistic of the draw is that of
+    the limit. For 10 classes, 1000 draws take about a second; for 100 classes, they
+    take a minute or more, so use fewer draws.
 
     If a true class has the probability 0, the statistic is infinite and the p-value is
     0, because this is impossible for a calibrated classifier. Other probabilities of 0
@@ -151,7 +196,10 @@ def recalibration_test(
         )
         return ChiSquareResult(np.nan, np.nan, df)
     statistic = float(max(2 * (log_loss_of_predictions(data) - fit.loss), 0))
-    return ChiSquareResult(statistic, float(chi2.sf(statistic, df)), df)
+    if method == "auto" and _is_sparse(data):
+        null = _null_draws(data, n_resamples, check_random_state(random_state))
+        return ChiSquareResult(statistic, tail_pvalue(statistic, null), df)
+    return ChiSquareResult(statistic, _asymptotic_pvalue(statistic, data), df)
 
 
 class Ratios(NamedTuple):
@@ -272,6 +320,93 @@ def _start(offset: Floats, data: Ratios) -> Floats:
 def log_loss_of_predictions(data: Ratios) -> float:
     """Return the weighted sum of the log losses of the predictions."""
     return _log_loss(np.ones((1, data.x.shape[1])), data.x[None], 0, data)[0]
+
+
+class Null(NamedTuple):
+    """Recalibration that changes nothing: terms, coefficients and probabilities.
+
+    `information` has a diagonal of ones; `unit` contains the roots of its diagonal.
+    """
+
+    terms: Floats
+    coef: Floats
+    proba: Floats
+    information: Floats
+    unit: Floats
+
+
+def _null(data: Ratios) -> Null:
+    terms = np.stack([np.ones_like(data.x), data.x])
+    coef = np.repeat([[0.0], [1.0]], data.x.shape[1], axis=1)
+    _, proba = _log_loss(coef, terms, 0, data)
+    information = _information(terms, proba, data.weight)
+    unit = np.sqrt(information.diagonal())
+    unit[unit == 0] = 1
+    return Null(terms, coef, proba, information / np.outer(unit, unit), unit)
+
+
+def _asymptotic_pvalue(statistic: float, data: Ratios) -> float:
+    """Return the p-value for many samples, by Satterthwaite's approximation."""
+    factor, df = 1.0, 2.0 * data.x.shape[1]
+    if data.weight.min() < data.weight.max():
+        null = _null(data)
+        variance = _information(null.terms, null.proba, data.weight**2)
+        inverse = np.linalg.pinv(null.information, rcond=SINGULAR, hermitian=True)
+        product = inverse @ (variance / np.outer(null.unit, null.unit))
+        mean, square = np.trace(product), (product * product.T).sum()
+        factor, df = square / mean, mean**2 / square
+    return float(chi2.sf(statistic / factor, df))
+
+
+def _is_sparse(data: Ratios) -> bool:
+    """Whether a class has too few samples for the chi-square distribution."""
+    proba = _null(data).proba
+    variances = data.weight @ (proba * _complement(proba))
+    limit = max(DENSE, DENSE_GROWTH * np.sqrt(proba.shape[1]))
+    return bool(variances.min() < limit)
+
+
+def _null_draws(data: Ratios, n_draws: int, rng: np.random.RandomState) -> Floats:
+    """Return draws of the statistic for calibrated predictions."""
+    null = _null(data)
+    inverse = np.linalg.pinv(null.information, rcond=SINGULAR, hermitian=True)
+    cumulated = null.proba.cumsum(axis=1)[:, :-1]
+    classes = np.arange(1, null.proba.shape[1])
+    draws = np.empty(n_draws)
+    for draw in range(n_draws):
+        uniform = rng.random_sample((len(cumulated), 1))
+        codes = (uniform >= cumulated).sum(axis=1, keepdims=True)
+        drawn = data._replace(outcome=(codes == classes).astype(np.float64))
+        draws[draw] = _likelihood_ratio(drawn, null, inverse)
+    return draws
+
+
+def _likelihood_ratio(data: Ratios, null: Null, inverse: Floats) -> float:
+    """Return the statistic of drawn labels, with little precision.
+
+    The correlations of the coefficients remain those of the predictions, so that no
+    matrix is computed in a step.
+    """
+    terms, coef = null.terms, null.coef
+    loss, proba = _log_loss(coef, terms, 0, data)
+    first = loss
+    squares, weight = terms**2, data.weight[:, None]
+    for _ in range(MAX_STEPS):
+        slope = np.einsum("snk,nk->sk", terms, weight * (data.outcome - proba[:, 1:]))
+        variance = weight * proba[:, 1:] * _complement(proba)[:, 1:]
+        unit = np.sqrt(np.einsum("snk,nk->sk", squares, variance))
+        unit[unit == 0] = 1
+        step = (inverse @ (slope / unit).ravel()).reshape(coef.shape) / unit
+        if (slope * step).sum() < PRECISION * np.sqrt(coef.size):
+            break
+        length = 1.0
+        while (trial := _log_loss(coef + length * step, terms, 0, data))[0] > loss:
+            length /= 2
+            if length < 1e-3:
+                return 2 * (first - loss)
+        coef = coef + length * step
+        loss, proba = trial
+    return 2 * (first - loss)
 
 
 def _log_loss(

@@ -97,8 +97,10 @@ def tcal_test(
 
     Its mean is 0 for calibrated predictions. For two classes, the residuals are those
     of the positive class. For K > 2 classes, they are vectors, and the bins are cubes:
-    each of the K probabilities is divided into m intervals. The numbers m are the
-    powers of two up to :math:`(n / \sqrt{\log n})^{2 / (K - 1)}`, and at least 2.
+    each of the K probabilities is divided into m intervals. As for
+    :func:`expected_calibration_error`, a probability on an edge is in the interval
+    below it. The numbers m are the powers of two up to
+    :math:`(n / \sqrt{\log n})^{2 / (K - 1)}`, and at least 2.
 
     The statistic is :math:`\max_m T_m / \sigma_m`, where :math:`\sigma_m` is the
     standard deviation of :math:`T_m` for labels drawn from the probabilities. [1]_
@@ -184,8 +186,8 @@ def _dyadic_bins(values: Floats) -> tuple[Ints, list[Ints]]:
 
 
 def _cells(values: Floats, number: float) -> Floats:
-    """Return the index of the interval of each value. 1 is in the last one."""
-    return np.minimum(np.floor(values * number), number - 1)
+    """Return the index of the interval of each value. 0 is in the first one."""
+    return np.maximum(np.ceil(values * number) - 1, 0)
 
 
 def _pair_sums(residual: Floats, starts: list[Ints], power: int) -> Iterator[Floats]:
