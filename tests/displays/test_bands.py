@@ -6,8 +6,8 @@ from matplotlib.figure import Figure
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import isotonic_regression
 from scipy.stats import binomtest
-from sklearn_calib.displays._base.bands import simultaneous_band
 
+from sklearn_calib._numerics.bands import simultaneous_band
 from sklearn_calib.displays import (
     CorpReliabilityDisplay,
     ReliabilityDisplay,
