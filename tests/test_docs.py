@@ -79,6 +79,7 @@ def test_a_paper_is_in_the_bibliography_once():
 def test_a_paper_is_cited_in_the_same_words_everywhere():
     patterns = "sklearn_calib/**/*.py", "doc/**/*.md", "benchmarks/papers/**/*", "*.md"
     paths = [path for pattern in patterns for path in CHECKOUT.glob(pattern)]
+    paths = [path for path in paths if "__pycache__" not in path.parts]
     text = " ".join(path.read_text("utf-8") for path in paths if path.is_file())
     text = re.sub(r"\s+", " ", text)
     lower = text.lower()
