@@ -29,8 +29,8 @@ class RoutingMixin(BaseEstimator):
     _abstains = False  # at low confidence
     _weighted_part = "held-out part"  # uses the weights in addition to the classifier
     _threshold_hint = (
-        "Pass the classifier inside it. For unequal costs of errors, train it with "
-        "class weights."
+        "Pass the classifier without a threshold. For unequal costs of errors, train "
+        "the classifier with class weights."
     )
 
     def _validate_params(self) -> None:
@@ -50,13 +50,14 @@ class RoutingMixin(BaseEstimator):
         if has_threshold(classifier):
             raise ValueError(
                 f"estimator must not have a decision threshold, got {inner}: {outer} "
-                f"would ignore it. {self._threshold_hint}"
+                f"would ignore the threshold. {self._threshold_hint}"
             )
         if abstains(classifier):
-            way_out = f"Put it outside: {inner}({outer}(classifier, ...), ...)."
+            way_out = f"Abstain outside: {inner}({outer}(classifier, ...), ...)."
             raise ValueError(
-                f"estimator must not abstain, got {inner}: {outer} would ignore it. "
-                + ("Pass the classifier inside it." if self._abstains else way_out)
+                f"estimator must not abstain, got {inner}: {outer} would ignore the "
+                "abstentions. "
+                + ("Pass the classifier that it wraps." if self._abstains else way_out)
             )
 
     def _route(self, sample_weight: Any, fit_params: Any) -> tuple[Any, Any]:
@@ -72,9 +73,9 @@ class RoutingMixin(BaseEstimator):
             return {**fit_params, "sample_weight": sample_weight}, {}
         warnings.warn(
             f"sample_weight is only used by the {self._weighted_part}: "
-            f"{type(self.estimator).__name__} does not support it. Pass it to a step "
-            "of a pipeline, such as logisticregression__sample_weight, or enable "
-            "metadata routing.",
+            f"{type(self.estimator).__name__} does not support sample weights. For a "
+            "step of a pipeline, pass the weights by its name, such as "
+            "logisticregression__sample_weight, or enable metadata routing.",
             UserWarning,
         )
         return fit_params, {}

@@ -89,9 +89,9 @@ def _check_complete(
         is_required = one.kind is Parameter.KEYWORD_ONLY and one.default is one.empty
         if is_required and one.name not in {*given, *PASSED}:
             raise TypeError(
-                f"{one.name} must be given, because it is an option of "
-                f"{name_of(metric)} without a default, got none. Pass it as a keyword "
-                "argument, or set it by functools.partial."
+                f"{one.name} must be given: it is an option of {name_of(metric)} "
+                "without a default. Pass it as a keyword argument, or set it by "
+                "functools.partial."
             )
 
 

@@ -101,9 +101,9 @@ def classes_of(classifier: Any) -> Any:
         return classifier.classes_
     except AttributeError as error:
         raise ValueError(
-            "estimator must be a classifier with the attribute classes_ after it is "
-            f"fitted, got {type(final_step(classifier)).__name__}: "
-            f"{str(error).rstrip('.')}. Pass a classifier, fitted if it is frozen."
+            "estimator must be a classifier that has classes_ after fit, got "
+            f"{type(final_step(classifier)).__name__}: {str(error).rstrip('.')}. Pass "
+            "a classifier; before FrozenEstimator, fit it."
         ) from error
 
 
@@ -140,12 +140,12 @@ def find_response(
 
 
 _MARGINS_HINT = (
-    "Margins, such as those of a support vector machine, are not logits. Wrap it in "
-    "CalibratedClassifier with a calibrator that does not depend on the origin and the "
-    'unit of the margins: "auto", PlattScaling, QuadraticLogisticCalibration, '
-    "IsotonicCalibration, VennAbers, HistogramBinning, ScalingBinning, or any "
-    "classifier. If the values are logits, "
-    'set response_method="decision_function".'
+    "Margins, such as those of a support vector machine, are not logits. Wrap the "
+    "classifier in CalibratedClassifier with a calibrator that does not depend on the "
+    'origin and the unit of the margins: "auto", PlattScaling, '
+    "QuadraticLogisticCalibration, IsotonicCalibration, VennAbers, HistogramBinning, "
+    "ScalingBinning, or any classifier. If the values are logits, set "
+    'response_method="decision_function".'
 )
 
 
@@ -156,8 +156,8 @@ def _check_one_margin_per_class(classifier: Any) -> None:
     if is_svc and final.decision_function_shape == "ovo" and len(final.classes_) > 2:
         raise ValueError(
             "estimator must have one margin for each class, got "
-            f'{type(final).__name__} with decision_function_shape="ovo", one for each '
-            'pair of classes. Set decision_function_shape="ovr".'
+            f'{type(final).__name__} with decision_function_shape="ovo", which returns '
+            'one for each pair of classes. Set decision_function_shape="ovr".'
         )
 
 

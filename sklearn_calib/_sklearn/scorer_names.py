@@ -27,10 +27,10 @@ def register_scorers(scorers: dict[str, Any]) -> None:
     copies = _copies_of_the_names()
     if not isinstance(table, dict) or not copies:
         raise RuntimeError(
-            "The names of scorers must be stored where scikit-learn 1.6 to 1.9 stores "
-            f"them, got scikit-learn {sklearn.__version__}, which stores them in "
-            'another place. Pass scoring=sklearn_calib.metrics.get_scorer("neg_ece") '
-            "instead of a name, or upgrade sklearn-calib."
+            f"Names of scorers cannot be added to scikit-learn {sklearn.__version__}, "
+            "which does not store them where scikit-learn 1.6 to 1.9 does. Pass "
+            'scoring=sklearn_calib.metrics.get_scorer("neg_ece") instead of a name, '
+            "or upgrade sklearn-calib."
         )
     for name, scorer in scorers.items():
         table.setdefault(name, scorer)

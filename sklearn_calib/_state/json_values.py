@@ -158,7 +158,9 @@ def _read_inline(value: Any, key: str) -> Array:
         if type(each) not in DTYPES[dtype] or _is_infinite(each):
             refuse(f"{key}.values", wanted, each)
     if dtype == "str" and len(values) * max(map(len, values), default=0) > MOST_TEXT:
-        raise ValueError(f"{key}.values must be shorter, got too long strings.")
+        raise ValueError(
+            f"{key}.values must be shorter, got strings that are too long."
+        )
     try:
         with np.errstate(over="ignore"):  # becomes infinite, which is refused
             return np.array(values, dtype=dtype).reshape(shape)

@@ -85,8 +85,8 @@ def gather_rows(output: Any, n_rows: int, group: Any) -> Any:
     sizes = [n_each + (rank < n_larger) for rank in range(group.size())]
     if not isinstance(output, Tensor) or output.shape[:1] != (sizes[group.rank()],):
         raise TypeError(
-            "module must return a tensor with a row for each sample, or a tuple of "
-            "these, if several processes train it together, got "
+            "module must return a tensor with one row for each sample, or a tuple of "
+            "such tensors, to be trained in several processes, got "
             f"{tuple(getattr(output, 'shape', ()))} of type {type(output).__name__} "
             f"for {sizes[group.rank()]} samples. Train it in one process, or return "
             "one value for each sample."

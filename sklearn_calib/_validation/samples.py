@@ -179,8 +179,8 @@ def check_two_classes(n_columns: int) -> None:
     """Raise ValueError for the mode "positive" unless there are two classes."""
     if n_columns != 2:
         raise ValueError(
-            f'mode="positive" requires two classes, got {n_columns} columns. '
-            "Use the class-wise mode or display to evaluate each class."
+            f'mode="positive" requires two classes, got {n_columns} columns. Use '
+            'mode="classwise" or ClasswiseReliabilityDisplay to evaluate each class.'
         )
 
 
@@ -205,10 +205,10 @@ def positive_code(pos_label: Any, mode: str | None, classes: Array) -> int:
     """Return the column of the positive class of two."""
     if len(classes) != 2 or mode not in {None, "positive"}:
         raise ValueError(
-            "pos_label must be None unless the positive class of two is evaluated, got "
-            f"{shown(pos_label)} with mode={mode!r} and {len(classes)} classes. Use "
-            'mode="positive" for two classes, and mode="classwise" or '
-            "ClasswiseReliabilityDisplay for more."
+            "pos_label must be None unless there are two classes and the mode is "
+            f'"positive", got {shown(pos_label)} with mode={mode!r} and '
+            f'{len(classes)} classes. Use mode="positive" for two classes, and '
+            'mode="classwise" or ClasswiseReliabilityDisplay for more.'
         )
     code = code_of_label(pos_label, classes)
     if code is None:

@@ -88,8 +88,8 @@ class UpdateLoss(Callback):
         names = [name for name, each in net.callbacks_ if isinstance(each, UpdateLoss)]
         if len(names) > 1:
             raise ValueError(
-                "callbacks must contain only one UpdateLoss, which is a default "
-                f"callback, got {names}. Set callbacks__update_loss__update_every "
+                "callbacks must not contain a second UpdateLoss, as one is added by "
+                f"default, got {names}. Set callbacks__update_loss__update_every "
                 "instead."
             )
 

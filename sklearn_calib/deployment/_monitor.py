@@ -293,8 +293,8 @@ class CalibrationMonitor(Accumulator):
         if weight is not None and weight.max() > 1:
             raise ValueError(
                 f"sample_weight must be at most 1, got {weight.max():.6g}. A larger "
-                "weight would count a label more than once. Divide by the largest "
-                "weight that can occur."
+                "weight would count a label more than once. Divide the weights by the "
+                "largest weight that can occur."
             )
         alternatives = self._alternatives()
         new = alternatives.sums(proba, codes, weight)
@@ -548,7 +548,9 @@ def _check_sums(blocks: Sums) -> None:
     mantissa, exponent = np.frexp(sizes)
     is_power = ((mantissa == 0.5) & (exponent >= 1) & (exponent < 50)).all()
     if not is_power or (np.diff(batches) > 0).any() or (n_blocks > N_BLOCKS).any():
-        raise ValueError("counts_ must be those of blocks of batches, of sorted sizes.")
+        raise ValueError(
+            "counts_ must contain blocks of batches in decreasing order of size."
+        )
     weight, *others, variance = blocks.totals.T
     slack = 1 + ROUNDING
     in_range = (weight <= slack * samples) & (4 * variance <= slack * weight)

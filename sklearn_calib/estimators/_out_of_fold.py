@@ -172,8 +172,8 @@ def fit_and_predict(
         )
     except pickle.PicklingError as error:
         raise ValueError(
-            f"n_jobs must be 1 for {type(estimator).__name__}, which other processes "
-            f"cannot send back, got {shown(n_jobs)}: {shorten(str(error))}. Put "
+            f"n_jobs must be 1 for {type(estimator).__name__}, which cannot be sent "
+            f"between processes, got {shown(n_jobs)}: {shorten(str(error))}. Put "
             "classes that are defined in a notebook or in a function into a file and "
             "import them, or use n_jobs=1."
         ) from error

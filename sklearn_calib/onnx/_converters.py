@@ -62,8 +62,8 @@ def pair_proba(
         return softmax(scores) if pair.from_logits else scores
     if isinstance(calibrator, GroupCalibrator):
         raise ConversionError(
-            "model must not use groups to be converted to ONNX, as the graph has no "
-            f"input for them, got calibrator={shown(calibrator)}. Use a calibrator "
+            "A model that uses groups cannot be converted to ONNX, as the graph has "
+            f"no input for them, got calibrator={shown(calibrator)}. Use a calibrator "
             "without groups."
         )
     if not isinstance(calibrator, Calibrator | PerLabelCalibrator):

@@ -148,14 +148,15 @@ def _check_model(model: Any) -> None:
         )
     if isinstance(model, SelectiveClassifier):
         raise ValueError(
-            "model must not be a SelectiveClassifier, as the label for abstention may "
-            "have another type than the classes. Export model.estimator_, and compare "
-            "the confidence with model.threshold_."
+            "A SelectiveClassifier cannot be converted to ONNX, as the label for "
+            "abstention may have another type than the classes. Export "
+            "model.estimator_, and compare the confidence with model.threshold_."
         )
     if isinstance(model, GroupCalibrator):
         raise ValueError(
-            "model must not use groups, as the graph has no input for them, got "
-            f"{shown(model)}. Export model.calibrator_, the map of all samples."
+            "A calibrator of groups cannot be converted to ONNX, as the graph has no "
+            f"input for them, got {shown(model)}. Export model.calibrator_, the map of "
+            "all samples."
         )
 
 
@@ -238,7 +239,7 @@ def _run(proto: ModelProto, X: Any) -> list[Any]:
         return session.run(["label", "probabilities"], _feed(session, X))
     except Exception as error:
         raise ValueError(
-            "onnxruntime must be able to run the exported model for this X, got "
+            "onnxruntime cannot run the exported model for this X: "
             f"{first_line(error).rstrip('.')}.{_hint_at_float32(X)}"
         ) from error
 
@@ -301,11 +302,12 @@ def _check_proba(proba: Floats, expected: Floats, atol: float) -> None:
     is_wrong = ~(difference <= atol)
     if is_wrong.any():
         raise ValueError(
-            "The probabilities of the exported model must be those of predict_proba, "
-            f"got a difference of {difference.max():.2g} > atol={atol:g}, in "
+            "The exported model must return the probabilities of predict_proba, got a "
+            f"difference of {difference.max():.2g} > atol={atol:g}, in "
             f"{is_wrong.sum()} of {len(difference)} samples. If only a few samples "
-            "differ, they may be near a step of the map: use float64 data, or a larger "
-            "atol. Otherwise, skl2onnx does not convert a part of the model correctly."
+            "differ, their probabilities may be near a step of the calibration map: "
+            "use float64 data, or a larger atol. Otherwise, skl2onnx does not convert "
+            "a part of the model correctly."
         )
 
 
@@ -319,9 +321,9 @@ def _check_labels(labels: Array, y_pred: Array, expected: Floats, atol: float) -
     is_wrong = (labels != y_pred) & ~is_tied
     if is_wrong.any():
         raise ValueError(
-            "The labels of the exported model must be those of predict, got "
-            f"{is_wrong.sum()} different labels of {len(labels)} samples. model does "
-            "not predict the most probable class; export a model that does."
+            "The exported model must return the labels of predict, got "
+            f"{is_wrong.sum()} different labels for {len(labels)} samples. The model "
+            "does not predict the most probable class; export one that does."
         )
 
 

@@ -142,9 +142,8 @@ def to_proto(
     except Exception as error:
         if "Option 'raw_scores'" in str(error):
             raise ConversionError(
-                "model must not calibrate the decision function of "
-                f"{name}, which skl2onnx cannot convert. Fit CalibratedClassifier with "
-                'response_method="predict_proba".'
+                f"skl2onnx cannot convert the decision function of {name}. Fit "
+                'CalibratedClassifier with response_method="predict_proba".'
             ) from error
         hint = " If all columns of X are numbers, try X.to_numpy()."
         raise ConversionError(

@@ -94,7 +94,8 @@ def test_future_scikit_learn(monkeypatch, moved):
     else:
         monkeypatch.setattr(scorer_names, "CONSTRAINTS", ("_elsewhere",))
     with pytest.raises(
-        RuntimeError, match=r"got scikit-learn .* Pass scoring=sklearn_calib"
+        RuntimeError,
+        match=r"cannot be added to scikit-learn .* Pass scoring=sklearn_calib",
     ):
         register_again()
 

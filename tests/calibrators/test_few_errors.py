@@ -30,7 +30,7 @@ from sklearn_calib.persistence import from_dict, to_dict
 EXCUSED = {}
 # Other tests check the warnings of bounds and of the end of a grid.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-FEW = "needs about .* misclassified samples to be fitted reliably"
+FEW = "needs about .* misclassified samples for a reliable fit"
 
 
 @pytest.fixture

@@ -131,7 +131,7 @@ def test_a_map_with_numpy_is_told_the_operations():
     with pytest.raises(TypeError, match=r"WithNumpy.*got `return np.exp\(logits\) /"):
         model.to_torch()
     nested = TopLabelCalibrator(model).fit(PROBA, Y)
-    with pytest.raises(TypeError, match=r"WithNumpy.*Or call its predict_proba"):
+    with pytest.raises(TypeError, match=r"WithNumpy.*Or call predict_proba"):
         nested.to_torch()
 
 

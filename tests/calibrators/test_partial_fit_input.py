@@ -179,7 +179,7 @@ BAD = {
             .fit(*_many())
             .partial_fit(PROBA, CODES, classes=range(3))
         ),
-        "partial_fit must follow calls of partial_fit, got a calibrator that was fitt",
+        "partial_fit cannot continue a calibrator that was fitted by fit, which does",
     ),
     "new label": (
         lambda: _online().partial_fit(PROBA, CODES + 1),

@@ -84,7 +84,7 @@ def test_frequencies_by_hand():
     np.testing.assert_allclose(confidences(fitted, X), expected)
     assert fitted.class_calibrators_ == [None] * 3
     fitted = TopLabelCalibrator(histogram, per_class=True, min_errors=1)
-    with pytest.warns(UserWarning, match=r"Fewer than 1 predictions of \[2\] "):
+    with pytest.warns(UserWarning, match=r"The classes \[2\] have fewer than 1 wr"):
         fitted.fit(X, y, labels=[0, 1, 2])
     # 0.5, 0.6 and 0.8, 0.9 of class 0; 0.4, 0.5 and 0.7, 0.9 of class 1.
     class_0, class_1 = mixed([1, 0.5], 3, 4), mixed([0.5, 0.5], 2, 4)
@@ -256,14 +256,16 @@ def test_classes_with_few_errors_share_a_map(make_logits):
     y = np.where(is_right, top, y)
     names = np.array(["ant", "bee", "cat", "dog"])[y]
     model = TopLabelCalibrator(TemperatureScaling(), per_class=True, from_logits=True)
-    message = r"Fewer than 10 predictions of \['bee', 'cat'\] are wrong, or fewer are"
+    message = (
+        r"The classes \['bee', 'cat'\] have fewer than 10 wrong or fewer than 10 corr"
+    )
     with pytest.warns(UserWarning, match=message):
         model.fit(logits, names)
     assert [each is None for each in model.class_calibrators_] == [0, 1, 1, 0]
     model.set_params(min_errors=9)
-    with pytest.warns(UserWarning, match=r"Fewer than 9 predictions of \['bee'\]"):
+    with pytest.warns(UserWarning, match=r"The classes \['bee'\] have fewer than 9 w"):
         model.fit(logits, names)
-    with pytest.warns(UserWarning, match=r"Fewer than 17 predictions of \['bee'\]"):
+    with pytest.warns(UserWarning, match=r"The classes \['bee'\] have fewer than 17 w"):
         model.set_params(min_errors=17).fit(logits, names, np.full(1000, 2))
 
 

@@ -54,7 +54,7 @@ class ForwardPasses(Callback):
 
 def test_a_second_one_would_update_twice():
     with pytest.raises(
-        ValueError, match=r"only one UpdateLoss, .* got \['.*'\]\. Set call"
+        ValueError, match=r"a second UpdateLoss, .* got \['.*'\]\. Set call"
     ):
         fit(callbacks=[UpdateLoss(2)])
 

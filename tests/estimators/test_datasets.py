@@ -224,10 +224,14 @@ def test_images_of_bytes_and_a_pickle():
         (
             {"early_stopping": True},
             {"classes": range(3)},
-            r"must come with a validation set .*predefined_split\(valid_dataset\)",
+            r"needs a validation set\. .*predefined_split\(valid_dataset\)",
         ),
-        ({"loss": "adafocal"}, {"classes": range(3)}, "come with a validation set"),
-        ({"validation_fraction": 0.2}, {"classes": range(3)}, "holds out arrays only"),
+        ({"loss": "adafocal"}, {"classes": range(3)}, "needs a validation set"),
+        (
+            {"validation_fraction": 0.2},
+            {"classes": range(3)},
+            "cannot hold out a part of",
+        ),
     ],
 )
 @pytest.mark.parametrize("make", [tensors, Stream])

@@ -51,9 +51,15 @@ INSIDE = {
             CalibratedClassifier(GaussianNB(), TemperatureScaling()),
             r"TunedThresholdClassifierCV\(CalibratedClassifier\(",
         ),
-        (CalibratedClassifier(GaussianNB(), None), "Put it outside"),
-        (SelectiveClassifier(GaussianNB(), coverage=0.8), "Pass the classifier inside"),
-        (SelectiveClassifier(GaussianNB(), max_risk=0.2), "Pass the classifier inside"),
+        (CalibratedClassifier(GaussianNB(), None), "Apply the threshold to"),
+        (
+            SelectiveClassifier(GaussianNB(), coverage=0.8),
+            "Pass the classifier without",
+        ),
+        (
+            SelectiveClassifier(GaussianNB(), max_risk=0.2),
+            "Pass the classifier without",
+        ),
     ],
     ids=["calibrated", "not calibrated", "coverage", "max_risk"],
 )

@@ -165,7 +165,7 @@ def test_a_loss_without_weights_says_so(table):
 def test_weights_are_not_lost_in_a_data_loader(table):
     X, y = table
     net = NeuralClassifier(iterator_train__drop_last=True)
-    with pytest.raises(ValueError, match="sample_weight needs batches"):
+    with pytest.raises(ValueError, match="sample_weight cannot be used if"):
         net.fit(X, y, sample_weight=np.ones(len(X)))
 
 

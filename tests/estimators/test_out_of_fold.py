@@ -189,7 +189,7 @@ def test_weights_for_a_classifier_that_takes_none():
     weight = np.where(y == 0, 5.0, 1.0)
     pipeline = make_pipeline(StandardScaler(), GaussianNB())
     model = CalibratedClassifier(pipeline, TemperatureScaling())
-    with pytest.warns(UserWarning, match="used by .*: Pipeline does not support it"):
+    with pytest.warns(UserWarning, match="used by .*: Pipeline does not support s"):
         half = model.fit(X, y, sample_weight=weight).predict_proba(X)
     model.fit(X, y, sample_weight=None, gaussiannb__sample_weight=weight)
     assert not np.allclose(half, model.predict_proba(X))

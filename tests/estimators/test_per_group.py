@@ -188,15 +188,13 @@ def test_groups_that_are_missing_or_not_used():
         model.predict_proba(X)
     with pytest.raises(ValueError, match="got 4 groups and 3 samples"):
         model.predict(X[:3], groups=SEX[:4])
-    with pytest.raises(
-        TypeError, match=r"must be called with X.* got also \['group'\]"
-    ):
+    with pytest.raises(TypeError, match=r"takes X only.* got also \['group'\]"):
         model.predict_proba(X, groups=SEX, group=SEX)
     column = clone(COLUMN).fit(X, Y)
     weight = np.arange(N) % 3
     assert model.score(X, Y, weight, groups=SEX) == column.score(X, Y, weight)
     for each in (column, model.uncalibrated()):
-        with pytest.raises(TypeError, match=r"must be called with X, .*\['groups'\]"):
+        with pytest.raises(TypeError, match=r"takes X only, .*\['groups'\]"):
             each.predict_proba(X, groups=SEX)
     # Of the classifier, which may be a search with a splitter of groups.
     with pytest.raises(ValueError, match="does not accept the groups parameter"):

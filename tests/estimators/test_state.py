@@ -258,5 +258,5 @@ def test_a_network_that_was_changed_is_for_pickle(change):
     again = by_pickle(net)
     np.testing.assert_array_equal(again.predict_proba(X), net.predict_proba(X))
     assert again.module_.state_dict().keys() == net.module_.state_dict().keys()
-    with pytest.raises(ValueError, match="module_ must be what the parameters build"):
+    with pytest.raises(ValueError, match="module_ must be the network that the param"):
         by_skops(net)

@@ -91,7 +91,7 @@ def test_what_is_not_a_classifier_is_refused_before_it_is_trained(
 
 def test_what_has_no_classes_is_refused():
     for estimator in (KMeans(2), FrozenEstimator(KMeans(2).fit(X))):
-        with pytest.raises(ValueError, match="classes_ after it is fitted, got KMeans"):
+        with pytest.raises(ValueError, match="has classes_ after fit, got KMeans"):
             CalibratedClassifier(estimator, SCALING).fit(X, Y)
     unfitted = FrozenEstimator(NeuralClassifier(torch.nn.Linear(2, 2)))
     with pytest.raises(ValueError, match=r"for a trained module initialize\(classes"):
@@ -152,11 +152,13 @@ def test_a_classifier_that_abstains_belongs_outside(wrap, around):
     outer, fitted = wrap(around(inner.fit(X, Y))), wrap(LogisticRegression())
     name = type(outer).__name__
     way_out = (
-        "Pass the classifier inside it"
+        "Pass the classifier that it wraps"
         if wrap is WRAPPERS["selective"]
-        else rf"Put it outside: SelectiveClassifier\({name}\(classifier"
+        else rf"Abstain outside: SelectiveClassifier\({name}\(classifier"
     )
-    with pytest.raises(ValueError, match=f"must not abstain, .*ignore it. {way_out}"):
+    with pytest.raises(
+        ValueError, match=f"must not abstain, .*ignore the abstentions. {way_out}"
+    ):
         outer.fit(X, Y)
     if wrap is not WRAPPERS["selective"]:
         assert -1 in WRAPPERS["selective"](fitted).fit(X, Y).predict(X)
@@ -326,5 +328,5 @@ def test_errors_of_a_trained_module(trained, tmp_path):
             net.initialize(classes=classes)
     with pytest.raises(ValueError, match=r"shape \(128, 3\), got shape \(128, 2\)"):
         net.initialize(classes=[0, 1, 2]).predict(X)
-    with pytest.raises(ValueError, match="Store the module with torch"):
+    with pytest.raises(ValueError, match="Save the module with torch"):
         save(net.initialize(classes=[0, 1]), tmp_path / "net.safetensors")

@@ -224,9 +224,14 @@ def test_cells_of_classes_are_sparse():
     [
         ("aurc_loss", {}, TypeError, "metric must be a function .* got 'aurc_loss'"),
         (hosmer_lemeshow_test, {}, TypeError, "metric must have .* sample_weight"),
-        (ece_interval, {}, TypeError, "metric must not draw .*'ece_interval'. Use the"),
-        (score_decomposition, {}, ValueError, 'metric must be defined for mode="top'),
-        (classwise_calibration_error, {}, ValueError, "metric must be defined for"),
+        (
+            ece_interval,
+            {},
+            TypeError,
+            "'ece_interval' draws samples, .*. Use the method",
+        ),
+        (score_decomposition, {}, ValueError, 'metric must support mode="top'),
+        (classwise_calibration_error, {}, ValueError, "metric must support mode="),
         (aurc_loss, {"loss": "log"}, ValueError, "loss must not be given, .* 'log'"),
         (ks_calibration_error, {"mode": "positive"}, ValueError, "mode must be one of"),
         (ks_calibration_error, {"labels": [0, 1]}, ValueError, "labels must not be"),
@@ -254,7 +259,7 @@ def test_metrics_without_a_bound():
 
 def test_other_metrics_of_classes_need_cells():
     accumulator = chunked(*problem(0, 3, 1), mode="classwise")
-    with pytest.raises(ValueError, match='strategy must be "quantile" for metrics'):
+    with pytest.raises(ValueError, match='needs an accumulator with strategy="qua'):
         accumulator.compute(smooth_expected_calibration_error)
 
 

@@ -16,10 +16,12 @@ def test_no_export_of_groups():
     y = (proba > 0.4) != (groups > 3)
     model = PerGroupCalibrator(PlattScaling()).fit(proba, y, groups=groups)
     assert not hasattr(model, "to_torch")
-    with pytest.raises(ValueError, match=r"use groups.*model\.calibrator_"):
+    with pytest.raises(
+        ValueError, match=r"A calibrator of groups cannot.*model\.calibrator_"
+    ):
         to_onnx(model, proba)
     X = np.column_stack([proba, groups])
     classifier = CalibratedClassifier(LogisticRegression(), model, groups=1)
     classifier.fit(X, y)
-    with pytest.raises(ValueError, match="use groups to be converted"):
+    with pytest.raises(ValueError, match="uses groups cannot be converted"):
         to_onnx(classifier, X)

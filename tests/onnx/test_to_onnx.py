@@ -74,7 +74,9 @@ def test_wrong_export_by_skl2onnx_is_not_returned(data, largest_difference):
     except ValueError as error:
         message = str(error)
     # A later version of skl2onnx may be right.
-    is_refused = "must be those of predict_proba, got a difference" in message
+    is_refused = (
+        "must return the probabilities of predict_proba, got a difference" in message
+    )
     assert is_refused or largest_difference(model, X) < 1e-4
 
 
@@ -371,7 +373,9 @@ def test_other_labels_are_an_error(data, monkeypatch):
     X, y = data
     model = CalibratedClassifier(GaussianNB(), TemperatureScaling(), cv=2).fit(X, y)
     monkeypatch.setattr(model, "predict", lambda X: np.full(len(X), 1))
-    with pytest.raises(ValueError, match=r"those of predict, got \d+ different labels"):
+    with pytest.raises(
+        ValueError, match=r"the labels of predict, got \d+ different labels"
+    ):
         to_onnx(model, X)
 
 

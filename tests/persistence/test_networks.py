@@ -255,7 +255,9 @@ class OwnDataset(Dataset):
 )
 def test_what_may_change_predictions_is_refused(name, value, table, tmp_path):
     net = NeuralClassifier(**SMALL, **{name: value}).fit(*table)
-    with pytest.raises(ValueError, match=f"{name} must have its default to be saved"):
+    with pytest.raises(
+        ValueError, match=f"{name} must have its default value, because"
+    ):
         save(net, tmp_path / "net")
 
 

@@ -422,8 +422,8 @@ class Calibrator(
         if n_errors >= needed:
             return
         warnings.warn(
-            f"{type(self).__name__} needs about {needed} misclassified samples to be "
-            f"fitted reliably, got {n_errors:g}. It may make the probabilities worse. "
+            f"{type(self).__name__} needs about {needed} misclassified samples for a "
+            f"reliable fit, got {n_errors:g}, and may make the probabilities worse. "
             "Use more held-out samples, CalibratedClassifier with cross-validation, a "
             "calibrator with fewer parameters, or no calibration.",
             UserWarning,

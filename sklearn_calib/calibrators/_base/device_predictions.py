@@ -90,13 +90,13 @@ def explain_graph_errors() -> Iterator[None]:
             raise TypeError(
                 f"{kind.__name__}._calibrate must use operators and the functions of "
                 "sklearn_calib.calibrators.operations for torch, ONNX and arrays on "
-                f"other devices, got `{code}`: {error}. Or call its predict_proba with "
+                f"other devices, got `{code}`: {error}. Or call predict_proba with "
                 "numpy arrays."
             ) from error
         raise TypeError(
-            "The calibrator must have a map of sklearn_calib, got "
-            f"{kind.__module__}.{kind.__qualname__}, whose map is not known for torch "
-            "and for arrays on other devices. Call its predict_proba with numpy arrays."
+            f"{kind.__module__}.{kind.__qualname__} cannot be computed with torch or "
+            "with arrays on other devices, because its map is not one of "
+            "sklearn_calib. Call predict_proba with numpy arrays."
         ) from error
 
 

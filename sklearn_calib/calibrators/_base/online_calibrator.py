@@ -200,9 +200,10 @@ class _OnlineCalibrator(Calibrator):
         is_first = "_past" not in vars(self)
         if is_first and "classes_" in vars(self):
             raise ValueError(
-                "partial_fit must follow calls of partial_fit, got a calibrator that "
-                "was fitted by fit, which does not keep what partial_fit needs. Pass "
-                "the data of fit to a first call of partial_fit of a clone."
+                "partial_fit cannot continue a calibrator that was fitted by fit, "
+                "which does not keep what partial_fit needs. Clone the calibrator, "
+                "and pass the data of fit to the first call of partial_fit of the "
+                "clone."
             )
         if is_first and classes is None:
             raise ValueError(

@@ -234,8 +234,9 @@ def _learner_of(estimator: Any) -> _Learner:
             return LEARNERS[name]
     raise TypeError(
         f"estimator must be an instance of {', '.join(LEARNERS)}, got "
-        f"{shown(estimator)}. CalibratedClassifier(calibrator=...) accepts any "
-        "classifier, which has the logits as features and does not start from them."
+        f"{shown(estimator)}. Other classifiers can be passed as "
+        "CalibratedClassifier(calibrator=...): they get the logits as features, but "
+        "do not start from them."
     )
 
 

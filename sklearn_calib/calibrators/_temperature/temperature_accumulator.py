@@ -205,9 +205,9 @@ class TemperatureAccumulator(Accumulator):
         x, excess = np.log(NODES[near]), np.log(gaps[near] / target)
         if len(x) < 4 or not excess[-1] < 0 < excess[0]:
             raise ValueError(
-                f"T of X must be between {NODES[-1]:g} and {NODES[0]:g}, got a value "
-                "outside. Divide the logits by one number, or use "
-                "TemperatureScaling().fit(batches=...)."
+                f"The temperature fitted to X must be between {NODES[-1]:g} and "
+                f"{NODES[0]:g}, got a value outside. Divide all logits by one number, "
+                "or use TemperatureScaling().fit(batches=...)."
             )
         roots = CubicSpline(-x, excess).roots(extrapolate=False)
         temperature = math.exp(-float(roots[0]))

@@ -174,9 +174,10 @@ class MetaCal(Calibrator):
             accepted[ranked] = False
         if not accepted.any():
             raise ValueError(
-                "threshold_fraction must leave samples for the temperature, got "
-                f"{self.threshold_fraction}, which leaves none with an entropy up to "
-                f"{self.threshold_:.3g}. Use more samples, or threshold_fraction=None."
+                "threshold_fraction must leave samples to fit the temperature, got "
+                f"{self.threshold_fraction}, which leaves no sample with an entropy of "
+                f"at most {self.threshold_:.3g}. Use more samples, or "
+                "threshold_fraction=None."
             )
         # Without a copy of the accepted rows.
         accepted_data = data.reweighted(codes, weight * accepted)

@@ -190,9 +190,9 @@ class TopLabelCalibrator(MetaEstimatorMixin, Calibrator):
         labels = self.classes_[counts < least].tolist()
         if labels:
             warnings.warn(
-                f"Fewer than {least:g} predictions of {shown(labels)} are wrong, or "
-                "fewer are correct: these classes use the map that is fitted to all "
-                "samples. Use more held-out samples, or a smaller min_errors.",
+                f"The classes {shown(labels)} have fewer than {least:g} wrong or fewer "
+                f"than {least:g} correct predictions: they use the map that is fitted "
+                "to all samples. Use more held-out samples, or a smaller min_errors.",
                 UserWarning,
             )
         return counts >= least

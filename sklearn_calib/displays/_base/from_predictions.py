@@ -66,7 +66,7 @@ def _check_confidences(confidence: ArrayLike, **labels: Any) -> None:
         if value is not None:
             raise ValueError(
                 f"{name} must be None with mode='confidence', got {shown(value)}. Pass "
-                "whether each prediction is correct as y_true."
+                "whether each prediction is correct, as y_true."
             )
     if np.ndim(confidence) != 1:
         raise ValueError(
@@ -161,8 +161,8 @@ class FromEstimator(Framed):
         if "labels" in options:
             raise TypeError(
                 "labels must not be passed to from_estimator, which uses "
-                f"estimator.classes_, got {options['labels']!r:.80}. Leave it out, or "
-                "use from_predictions."
+                f"estimator.classes_, got {options['labels']!r:.80}. Leave labels out, "
+                "or use from_predictions."
             )
         if not hasattr(estimator, "predict_proba"):
             raise TypeError(

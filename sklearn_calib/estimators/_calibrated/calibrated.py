@@ -272,9 +272,10 @@ class CalibratedClassifier(
 
     _weighted_part = "calibrator"
     _threshold_hint = (
-        "Put it outside, where it applies to the calibrated probabilities, such as "
-        "TunedThresholdClassifierCV(CalibratedClassifier(classifier, calibrator)); if "
-        "it is fitted, CalibratedClassifier(FrozenEstimator(fitted.estimator_), ...)."
+        "Apply the threshold to the calibrated probabilities, as in "
+        "TunedThresholdClassifierCV(CalibratedClassifier(classifier, calibrator)). If "
+        "the classifier is already fitted, use "
+        "CalibratedClassifier(FrozenEstimator(fitted.estimator_), ...)."
     )
     _parameter_constraints = {
         "estimator": [HasMethods(["fit"])],
@@ -662,9 +663,9 @@ class CalibratedClassifier(
         if others and not get_config()["enable_metadata_routing"]:
             calibrator, groups = self._settings_of("predict_proba")
             raise TypeError(
-                "predict_proba must be called with X, and with groups if they were "
-                f"passed to fit, got also {sorted(others)} for groups={shown(groups)} "
-                f"and calibrator={shown(calibrator)}. Omit them, or use "
+                "predict_proba takes X only, or X and groups if groups were passed to "
+                f"fit, got also {sorted(others)} for groups={shown(groups)} and "
+                f"calibrator={shown(calibrator)}. Omit these arguments, or use "
                 "PerGroupCalibrator() with groups=None."
             )
         return passed

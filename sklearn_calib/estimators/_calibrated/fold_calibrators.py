@@ -77,14 +77,14 @@ def check_calibrator(calibrator: Any, is_multilabel: bool) -> None:
         )
     if has_threshold(calibrator) or abstains(calibrator):
         raise ValueError(
-            "calibrator must not have a decision threshold, which would be ignored, "
-            f"got {shown(calibrator)}. Pass the classifier inside it."
+            "calibrator must not have a decision threshold or abstain, as both would "
+            f"be ignored, got {shown(calibrator)}. Pass the classifier that it wraps."
         )
     is_per_label = isinstance(calibrator, PerLabelCalibrator)
     if is_per_label and not is_multilabel:
         raise ValueError(
-            "calibrator must be a calibrator of classes if y contains one label for "
-            f"each sample, got {shown(calibrator)}. Pass the calibrator inside it."
+            "calibrator must not be a PerLabelCalibrator if y contains one label for "
+            f"each sample, got {shown(calibrator)}. Pass the calibrator that it wraps."
         )
     if is_multilabel and not is_per_label:
         raise ValueError(

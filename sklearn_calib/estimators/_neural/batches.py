@@ -238,8 +238,8 @@ def _data_loader(
     """Return a DataLoader; raise ValueError if the samples have weights."""
     if getattr(resolve_dataset(dataset), "sample_weight", None) is not None:
         raise ValueError(
-            "sample_weight needs batches that are sliced from arrays, got the "
-            f"DataLoader options {sorted(options)}. Omit them, or fit without "
+            "sample_weight cannot be used if a DataLoader forms the batches, got the "
+            f"DataLoader options {sorted(options)}. Omit these options, or fit without "
             "sample_weight."
         )
     shuffle = shuffle and not isinstance(dataset, IterableDataset)

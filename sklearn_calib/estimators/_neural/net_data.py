@@ -296,8 +296,8 @@ def check_can_take_datasets(net: Any) -> None:
     """Raise ValueError for a training that cannot use torch's datasets."""
     if not net.use_caching:
         raise ValueError(
-            "use_caching must not be False for a Dataset, whose labels are seen in the "
-            "validation pass only, got False. Use the default."
+            "use_caching must not be False for a Dataset, because callbacks get its "
+            "labels only from the cached validation pass. Use the default, True."
         )
 
 

@@ -130,8 +130,8 @@ def _check_can_be_left_out(name: str, value: Any) -> None:
         return
     if name != prefix or value is not _DEFAULTS[prefix]:
         raise ValueError(
-            f"{name} must have its default to be saved, since it may change the "
-            f"predictions, got {shown(value)}. Use joblib or skops instead."
+            f"{name} must have its default value, because it is not saved and may "
+            f"change the predictions, got {shown(value)}. Use joblib or skops instead."
         )
 
 
@@ -349,9 +349,9 @@ def _check_comes_back(net, state):
             return
         reason = "other weights are frozen"
     raise ValueError(
-        "module_ must be what the parameters build to be saved without pickle, got "
-        f"another module: {reason}. Change it in the constructor of the module, or "
-        "use pickle."
+        "To be saved without pickle, module_ must be the network that the parameters "
+        f"build, got another one: {reason}. Make the change in the constructor of the "
+        "module, or use pickle."
     )
 
 
@@ -549,9 +549,8 @@ def get_document_state(net: Any) -> dict[str, Any]:
     names = ("n_features_in_", "feature_names_in_")
     if net._data_names is None and net._input_shape is None:
         raise ValueError(
-            "The network must have been fitted to data to be saved, got one that "
-            "was initialized with a trained module. Store the module with torch, "
-            "and save the calibrator."
+            "A network that was initialized with a trained module cannot be saved. "
+            "Save the module with torch, and the calibrator with sklearn_calib.save."
         )
     if net._data_names is None:
         inputs: dict[str, Any] = {"input_shape": net._input_shape}

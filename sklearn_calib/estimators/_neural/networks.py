@@ -185,7 +185,8 @@ def warn_of_scale(module: Any, X: Any) -> None:
     if columns:
         warnings.warn(
             f"X should be scaled for a network, got values up to {largest.max():.3g} "
-            f"in the columns {shown(columns)}. Put a StandardScaler before it.",
+            f"in the columns {shown(columns)}. Put a StandardScaler before the "
+            "network.",
             UserWarning,
         )
 

@@ -152,8 +152,9 @@ def check_params(net):
         check_callbacks(net)
     if net.refit and net.warm_start:
         raise ValueError(
-            "refit must be False with warm_start, which continues from weights that "
-            "were trained on the data, got True. Set only one of the two."
+            "refit must be False with warm_start, got True: warm_start would continue "
+            "from weights that refit trained on the validation data. Set only one of "
+            "the two."
         )
     _warn_of_plain_update(net.loss)
 
@@ -268,9 +269,9 @@ def check_can_refit(callbacks):
     for name, callback in callbacks:
         if name != "early_stopping" and _belongs_to_one_run(callback):
             raise ValueError(
-                "refit must be False with a callback that loads a state or monitors "
-                "validation data, which the second run does not have, got True and "
-                f"{name!r}. Remove the callback, or use early_stopping=True."
+                f"refit must be False with the callback {name!r}, which loads a state "
+                "or monitors validation data: the second run on all data has no "
+                "validation data. Remove the callback, or use early_stopping=True."
             )
 
 

@@ -315,9 +315,9 @@ class FitRun:
             return None
         if y is None:
             raise ValueError(
-                "A Dataset must come with a validation set if one is needed, since "
-                "validation_fraction holds out arrays only, got none. Set train_split="
-                "skorch.helper.predefined_split(valid_dataset)."
+                "validation_fraction cannot hold out a part of a Dataset, and this "
+                "training needs a validation set. Set "
+                "train_split=skorch.helper.predefined_split(valid_dataset)."
             )
         return validation_split(fraction, y, self.seed)
 
@@ -463,8 +463,8 @@ def check_can_resume(net, *, hold_out, seed):
             )
     if seed is None:
         raise ValueError(
-            "random_state must be an integer with a Checkpoint, got None, since the "
-            "results of a resumed training would differ. Set it to an integer."
+            "random_state must be an integer with a Checkpoint, got None: a resumed "
+            "training would give other results. Set it to an integer."
         )
 
 

@@ -167,10 +167,10 @@ def _losses_of(function: Any, classes: Array, codes: Ints, predicted: Ints) -> F
     if losses.shape == codes.shape and not outside.any():
         return losses
     raise ValueError(
-        "max_risk must have callables that return one loss in [0, 1], or NaN, for each "
-        f"sample, of shape {codes.shape}, got shape {losses.shape} with "
-        f"{outside.sum()} values outside. Return the losses without averaging them, "
-        "divided by the largest possible loss."
+        "A callable in max_risk must return one loss in [0, 1], or NaN, for each "
+        f"sample, as an array of shape {codes.shape}, got shape {losses.shape} with "
+        f"{outside.sum()} values outside [0, 1]. Return the losses without averaging "
+        "them, divided by the largest possible loss."
     )
 
 

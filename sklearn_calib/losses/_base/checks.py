@@ -215,8 +215,8 @@ def check_not_meta(name: str, tensor: Tensor) -> None:
     """Raise a TypeError for a meta tensor, which has no values to rank or search."""
     if tensor.is_meta:
         raise TypeError(
-            f"{name} must have values, which are ranked or used to choose a bandwidth, "
-            "got a meta tensor. Use another loss, or a fixed bandwidth."
+            f"{name} must have values to rank, or to choose a bandwidth from, got a "
+            "meta tensor. Use another loss, or a fixed bandwidth."
         )
 
 

@@ -362,7 +362,7 @@ class AdaDualFocalLoss(AdaFocalLoss, function=ada_dual_focal_loss):
 
     Module version of :func:`ada_dual_focal_loss`. Gammas and bins are computed from the
     validation confidences as in :class:`AdaFocalLoss`, but training samples are
-    assigned to the bins by p_t - q [1]_.
+    assigned to the bins by p_t - q, as in :func:`ada_dual_focal_loss` [1]_.
 
     Parameters
     ----------

@@ -74,8 +74,8 @@ def calfocal_loss(
         Strength of the dependence of gamma on the calibration error, at least 0. With
         0, gamma is 1. The paper compares 1, 10 and 100.
     per_sample : bool, default=False
-        Whether gamma is computed for each sample, with p_t in place of the mean
-        confidence of its bin.
+        Whether gamma is computed for each sample, with the probability of the true
+        class in place of the mean confidence of its bin.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample.
     sample_weight : Tensor of shape (N,), default=None
@@ -156,8 +156,8 @@ class CalFocalLoss(_ValidationBinsLoss, function=calfocal_loss):
         Strength of the dependence of gamma on the calibration error, at least 0. With
         0, gamma is 1.
     per_sample : bool, default=False
-        Whether gamma is computed for each sample, with p_t in place of the mean
-        confidence of its bin.
+        Whether gamma is computed for each sample, with the probability of the true
+        class in place of the mean confidence of its bin.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample.
 

@@ -77,8 +77,9 @@ def dual_focal_loss(
         Exponent of the weight, in [0, 100]. With 0, the loss is cross-entropy. The
         authors tune it for each data set, between 2 and 6.
     competitor : {"largest", 2, 3, "mean2", "mean3", "mean"} or float, default="largest"
-        Definition of q, from the probabilities strictly below p_t or as a constant.
-        These are the variants of table 4 in [1]_:
+        Definition of q, which is subtracted from p_t, the probability of the true
+        class: a function of the probabilities strictly below p_t, or a constant. These
+        are the variants of table 4 in [1]_:
 
         - "largest": the largest probability below p_t;
         - 2 or 3: the second or third largest, or 0 if there are fewer;

@@ -53,7 +53,8 @@ def sample_dependent_focal_loss(
         Class indices, or soft targets (class probabilities), over which the loss is
         averaged.
     gammas : tuple or list of float, default=(5.0, 3.0)
-        The values of gamma, each in [0, 100], in the order of increasing p_t.
+        The values of gamma, each in [0, 100], in the order of increasing p_t, the
+        probability of the true class.
     thresholds : tuple or list of float, default=(0.2,)
         The values of p_t at which gamma changes, increasing and in (0, 1), one fewer
         than `gammas`. A value of p_t equal to a threshold belongs to the interval above

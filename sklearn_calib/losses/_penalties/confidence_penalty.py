@@ -47,7 +47,8 @@ def confidence_penalty_loss(
         Weight of the penalty, at least 0. With 0, the loss is that of `base`.
     penalty : {"entropy", "l1"}, default="entropy"
         Penalty of a sample: the negative entropy in nats, from -log(C) to 0, or the L1
-        distance from uniform probabilities, from 0 to 2 - 2 / C.
+        distance from uniform probabilities, from 0 to 2 - 2 / C for C
+        classes.
     base : str or CalibrationLoss, default="cross_entropy"
         Per-sample loss: a name accepted by :func:`get_loss`, or an instance, whose
         `reduction` is ignored.

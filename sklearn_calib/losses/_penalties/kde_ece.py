@@ -90,7 +90,7 @@ def kde_ece_loss(
         `reduction` is ignored.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample,
-        which depends on the other samples through r.
+        which also depends on the predictions of the other samples.
     sample_weight : Tensor of shape (N,), default=None
         Non-negative sample weights. A sample of weight m counts as m identical samples,
         each of which is compared with the m - 1 others. The scale of the weights

@@ -102,7 +102,8 @@ def regularized_aurc_loss(
         confidences. Hard ranks are treated as constants in the gradient. Confidences
         that are tied, up to rounding, have the mean of their ranks.
     weights : {"log", "harmonic", "sele"}, default="log"
-        Weight of a sample of rank r:
+        Weight of the sample of rank r among n samples, with rank 1 for the least
+        confident one:
 
         - "log": ``-log(1 - r / (n + 1))``;
         - "harmonic": ``H(n) - H(n - r)`` with the harmonic numbers H, extended to soft
@@ -223,8 +224,8 @@ def aurc_loss(
         Per-sample loss: a name accepted by :func:`get_loss`, or an instance, whose
         `reduction` is ignored.
     weights : {"harmonic", "log", "sele"}, default="harmonic"
-        Estimator of the area, by the weight of a sample of rank r, with rank 1 for the
-        least confident one:
+        Estimator of the area, by the weight of the sample of rank r among n samples,
+        with rank 1 for the least confident one:
 
         - "harmonic": ``H(n) - H(n - r)`` with the harmonic numbers H. The weighted mean
           is the empirical area;

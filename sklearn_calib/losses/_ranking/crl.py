@@ -66,8 +66,9 @@ def crl_loss(
     lambd : float, default=1.0
         Weight of the ranking loss, at least 0. With 0, the loss is that of `base`.
     confidence : str or callable, default="msp"
-        Confidence score s, as in :func:`regularized_aurc_loss`. The authors use "msp",
-        "margin" and "negative_entropy", which is divided by log(C) here.
+        Confidence score, as in :func:`regularized_aurc_loss`. The authors use "msp",
+        "margin" and "negative_entropy", which is divided here by the logarithm of the
+        number of classes.
     base : str or CalibrationLoss, default="cross_entropy"
         Per-sample loss: a name accepted by :func:`get_loss`, or an instance, whose
         `reduction` is ignored.

@@ -84,7 +84,8 @@ def selective_aurc_loss(
         Fraction of the samples whose weights depend on their confidence, in [0, 1].
         These are the least confident samples. The authors use 0.25 to 0.5.
     bandwidth : float, default=0.05
-        Width of the sigmoid function that smooths the steps of G, above 0.
+        Width of the sigmoid function that smooths the steps of G, the distribution
+        function of the confidences, above 0.
     confidence : {"msp", "margin", "l2_norm"} or callable, default="msp"
         Confidence score in [0, 1]: the largest probability, the difference between the
         two largest, the L2 norm of the probabilities, or a callable that takes logits
@@ -97,7 +98,7 @@ def selective_aurc_loss(
         the batch are added. None means 64 bins and no earlier batches.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample,
-        which depends on the other samples through G.
+        which also depends on the confidences of the other samples.
     sample_weight : Tensor of shape (N,), default=None
         Non-negative sample weights. A sample of weight m counts as m identical samples.
     **base_params : dict
@@ -255,7 +256,8 @@ class SelectiveAURCLoss(_ComposedLoss, function=selective_aurc_loss):
     n_bins : int, default=64
         Number of bins of the histogram.
     bandwidth : float, default=0.05
-        Width of the sigmoid function that smooths the steps of G, above 0.
+        Width of the sigmoid function that smooths the steps of G, the distribution
+        function of the confidences, above 0.
     confidence : {"msp", "margin", "l2_norm"} or callable, default="msp"
         Confidence score in [0, 1], or a callable that computes it from logits.
     base : str or CalibrationLoss, default="cross_entropy"

@@ -573,8 +573,8 @@ class CalibrationAccumulator(Accumulator):
         if mode == "classwise":
             raise ValueError(
                 f'mode must be "top_label" or "positive" for {method.__name__}, got '
-                '"classwise". The sums of the classes do not determine how they depend '
-                "on each other."
+                '"classwise". The accumulator does not keep how the classes depend on '
+                "each other."
             )
         metric, options = metric_and_options(metric, options, mode, method)
         check_metric(metric, mode, options)
@@ -794,7 +794,9 @@ class CalibrationAccumulator(Accumulator):
         total, *others = totals = state["totals_"]
         most = (1 + ROUNDING) * np.array([total, total, 2 * total, np.inf])
         if not ((np.array(others) >= 0) & (others <= most)).all():
-            raise ValueError("totals_ must be non-negative, and means at most 1, 1, 2.")
+            raise ValueError(
+                "totals_ must be non-negative, with means of at most 1, 1 and 2."
+            )
         cells = {}
         for mode in self._modes():
             place, sums = state[f"{mode}_place_"], state[f"{mode}_sums_"]

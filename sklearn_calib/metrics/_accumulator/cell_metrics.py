@@ -115,13 +115,15 @@ def check_metric(metric: Metric, mode: str, options: Options) -> None:
     name = name_of(metric)
     if not takes(metric, "sample_weight"):
         raise TypeError(
-            "metric must have the parameter sample_weight, because samples are counted "
-            f"in cells, got {name!r}."
+            "metric must have the parameter sample_weight, because the accumulator "
+            f"keeps weights of cells instead of samples, got {name!r}. Add the "
+            "parameter."
         )
     if takes(metric, "n_resamples"):
         raise TypeError(
-            "metric must not draw samples, because the number of cells is not that of "
-            f"the samples, got {name!r}. Use the method interval."
+            f"{name!r} draws samples, and cannot be computed because the accumulator "
+            "keeps no samples. Use the method interval, or pass the samples to the "
+            "metric itself."
         )
     is_ranking = takes(metric, "confidence") and mode == "top_label"
     known = modes_of(metric) | {"positive"} | ({"top_label"} if is_ranking else set())
@@ -129,8 +131,8 @@ def check_metric(metric: Metric, mode: str, options: Options) -> None:
         known = {"classwise"}
     if mode not in known:
         raise ValueError(
-            f'metric must be defined for mode="{mode}", got {name!r}. Use an '
-            'accumulator with mode="positive" for two classes, or another metric.'
+            f'metric must support mode="{mode}", got {name!r}. Use an accumulator with '
+            'mode="positive" for two classes, or another metric.'
         )
     fixed = {"confidence", "labels", "mode", "pos_label", "sample_weight"}
     if is_ranking:
@@ -144,8 +146,8 @@ def check_metric(metric: Metric, mode: str, options: Options) -> None:
     bandwidth = options.get("bandwidth", "median")
     if metric is kernel_calibration_error and isinstance(bandwidth, str):
         raise ValueError(
-            "bandwidth must be a number, because the median distance of the samples is "
-            f"not known, got {shown(bandwidth)}."
+            "bandwidth must be a number, because the accumulator does not know the "
+            f"median distance of the samples, got {shown(bandwidth)}."
         )
 
 
@@ -193,8 +195,8 @@ def evaluate(
         return binned_error(sums, grid.strategy, **{**BINNED[metric], **options})
     if not grid.is_fine:
         raise ValueError(
-            'strategy must be "quantile" for metrics without bins and mode '
-            f'"classwise", got {grid.strategy!r}.'
+            'With mode="classwise", a metric without bins needs an accumulator with '
+            f'strategy="quantile", got {grid.strategy!r}.'
         )
     if metric is spiegelhalter_test:
         return spiegelhalter(cells, grid, **options)

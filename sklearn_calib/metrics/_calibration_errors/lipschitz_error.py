@@ -357,8 +357,8 @@ def minimize_lipschitz(
         x = x + length * dx
         slack, dual = new
     warnings.warn(
-        f"The minimisation did not converge in {max_iter} steps: the sum may be "
-        f"{total:.2g} above its minimum.",
+        f"The minimisation did not converge in {max_iter} steps: the minimised sum may "
+        f"be {total:.2g} above its minimum.",
         ConvergenceWarning,
     )
     return x
