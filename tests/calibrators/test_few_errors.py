@@ -85,7 +85,7 @@ def test_warns_below_the_errors_needed_and_not_from_them_on(
         data = _proba(with_errors(n_errors, n_samples=300))
         (text,) = warnings_of_few(fresh(calibrator).fit, *data)
         assert text.startswith(f"{name} needs about {needed} misclassified samples ")
-        assert f", got {n_errors}. " in text
+        assert f", got {n_errors}, and " in text
     data = _proba(with_errors(needed, n_samples=300))
     assert not warnings_of_few(fresh(calibrator).fit, *data)
 
@@ -117,7 +117,7 @@ def test_the_scale_of_weights_does_not_matter(
         X, y = _proba(with_errors(n_errors))
         texts = warnings_of_few(fresh(calibrator).fit, X, y, weight)
         assert len(texts) == (n_errors < needed)
-        assert all(f", got {n_errors}. " in text for text in texts)
+        assert all(f", got {n_errors}, and " in text for text in texts)
 
 
 def ways_to_fit(X, y, weight):
@@ -205,7 +205,7 @@ def test_folds_count_together_and_warn_once(ensemble):
     model.set_params(calibrator=IsotonicCalibration())
     (text,) = warnings_of_few(model.fit, X, y)
     assert "needs about 100 misclassified samples" in text
-    assert f", got {sum(errors):g}. " in text
+    assert f", got {sum(errors):g}, and " in text
 
 
 def test_a_classifier_as_calibrator_needs_none():
@@ -222,7 +222,7 @@ def test_one_warning_for_all_labels(with_errors):
     (text,) = warnings_of_few(
         calibrator.fit, np.column_stack([odds] * 3), np.column_stack([y, few, few])
     )
-    assert ", got 3. " in text
+    assert ", got 3, and " in text
 
 
 def test_every_calibrator_says_how_many_errors_it_needs(calibrator):
