@@ -100,7 +100,10 @@ def test_dropout_differs_between_the_parts(results):
     [
         ("seed", r"random_state must be an integer .* got None\. Set"),
         ("split", r"train_split.* draw from torch's global generator"),
-        ("output", r"module must return .* a row for each sample, .* got \(\) of type"),
+        (
+            "output",
+            r"module must return .* one row for each sample, .* got \(\) of type",
+        ),
         ("data", r"X, y, .* must be the same in all processes .* in \[1\]\. Load"),
     ],
 )

@@ -114,7 +114,7 @@ def test_first_column_is_predicted_on_ties():
 def test_the_positive_class_is_one_of_two():
     proba = np.full((3, 3), 1 / 3)
     with pytest.raises(
-        ValueError, match=r"requires two classes, got 3 columns.*class-wise"
+        ValueError, match=r"requires two classes, got 3 columns.*classwise"
     ):
         expected_calibration_error([0, 1, 2], proba, mode="positive")
 

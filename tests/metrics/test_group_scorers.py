@@ -178,7 +178,7 @@ def test_without_groups(name, is_enabled, problem):
 def test_compare_needs_a_scorer_with_groups(name, problem):
     X, y, groups = problem
     models = {"one": LogisticRegression().fit(X, y)}
-    with pytest.raises(TypeError, match=r"groups must be given, .*_(error|group) "):
+    with pytest.raises(TypeError, match=r"groups must be given: .*_(error|group) "):
         compare(models, X, y, metrics=[name])
     options = {"response_method": "predict_proba", "greater_is_better": False}
     scorer = make_scorer(multicalibration_error, groups=groups, **options)
