@@ -61,7 +61,9 @@ class _Offsets:
         slope, curvature = -self.counts, np.zeros((len(offset),) * 2)
         for x, _, weight in self.logits:
             proba = np.exp(log_softmax(x + offset))
-            mean = weight @ proba
-            slope = slope + mean
-            curvature += np.diag(mean) - proba.T @ (weight[:, None] * proba)
+            slope = slope + weight @ proba
+            curvature -= proba.T @ (weight[:, None] * proba)
+        # The rows sum to zero. A difference of sums would not if a weight is very large.
+        np.fill_diagonal(curvature, 0.0)
+        np.fill_diagonal(curvature, -curvature.sum(axis=1))
         return slope, curvature

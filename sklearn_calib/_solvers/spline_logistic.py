@@ -526,9 +526,9 @@ class _JointData:
             proba = softmax(part.scores(coef))
             mean = np.matmul(proba[:, None], functions)[:, 0]
             slope += w @ (mean - functions[np.arange(len(w)), part.codes])
-            flat = functions.reshape(-1, len(coef))
+            # A difference of sums would not be positive if a weight is very large.
+            flat = (functions - mean[:, None]).reshape(-1, len(coef))
             curvature += flat.T @ (flat * (w[:, None] * proba).reshape(-1, 1))
-            curvature -= mean.T @ (mean * w[:, None])
         return slope, curvature
 
     def functions(self, x: Floats) -> Floats:
