@@ -63,7 +63,7 @@ class _Offsets:
             proba = np.exp(log_softmax(x + offset))
             slope = slope + weight @ proba
             curvature -= proba.T @ (weight[:, None] * proba)
-        # The rows sum to zero. A difference of sums would not if a weight is very large.
+        # The rows sum to zero. Differences of sums would not if a weight is large.
         np.fill_diagonal(curvature, 0.0)
         np.fill_diagonal(curvature, -curvature.sum(axis=1))
         return slope, curvature
