@@ -178,7 +178,7 @@ def test_torch_modules_of_maps_of_predicted_classes(
     model = TopLabelCalibrator(
         calibrator_, per_class=True, min_errors=1, from_logits=from_logits
     )
-    with pytest.warns(UserWarning, match=r"predictions of \[0\]"):
+    with pytest.warns(UserWarning, match=r"The classes \[0\] have"):
         model.fit(X, y)
     assert model.class_calibrators_[0] is None
     proba = model.to_torch()(torch.from_numpy(X)).numpy()
