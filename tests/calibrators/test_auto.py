@@ -21,6 +21,7 @@ from sklearn_calib.calibrators import (
     AutoCalibrator,
     BoostingCalibrator,
     IsotonicCalibration,
+    LogOddsSplineCalibration,
     PerLabelCalibrator,
     StructuredMatrixScaling,
     TemperatureScaling,
@@ -109,6 +110,24 @@ def test_separable_classes_with_few_samples():
     auto = AutoCalibrator(from_logits=True).fit(logits, y)
     assert 0.05 < auto.weights_[0] < 0.6
     assert (auto.predict_proba(logits) > 1e-6).all()
+
+
+@pytest.mark.parametrize("parent", [LogOddsSplineCalibration, VectorScaling])
+def test_a_subclass_with_a_fit_of_its_own(parent, make_logits):
+    """It is called in the folds, too."""
+
+    class Extended(parent):
+        def _fit(self, data):
+            super()._fit(data)
+            self.half_ = 0.5
+
+        def _calibrate(self, logits):
+            return super()._calibrate(logits * self.half_)
+
+    options = {"penalty": "empirical_bayes"} if parent is VectorScaling else {}
+    logits, y = make_logits(200, 3)
+    auto = AutoCalibrator([Extended(**options)], cv=2, from_logits=True)
+    assert np.isfinite(auto.fit(logits, y).log_losses_).all()
 
 
 def test_absent_class_is_said_once():

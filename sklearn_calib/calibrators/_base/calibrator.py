@@ -176,6 +176,12 @@ class Calibrator(
     n_errors_: float
     zero_replacement_: float
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        # The `_fit_again` of a parent would skip what another `_fit` does.
+        if "_fit" in vars(cls) and "_fit_again" not in vars(cls):
+            cls._fit_again = Calibrator._fit_again  # type: ignore[method-assign]
+
     @property
     def _start_schema(self) -> dict[str, Spec]:
         """What all calibrators have before `_fit` is called."""
