@@ -32,7 +32,10 @@ from sklearn_calib._validation.probabilities import (
 from sklearn_calib._validation.samples import check_columns, check_lengths
 from sklearn_calib._validation.types import Array, Metric, Options, Seed
 from sklearn_calib.metrics._draws import fixed_by_partial
-from sklearn_calib.metrics._intervals.bootstrap import bootstrap_interval
+from sklearn_calib.metrics._intervals.bootstrap import (
+    bootstrap_interval,
+    interval_or_nan,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -213,23 +216,21 @@ def per_group(
     y_true = as_labels(y_true, "y_true")
     call_for = _of_rows(metric, y_true, y_proba, labels, sample_weight)
 
-    def interval(rows: Any) -> tuple[float, ...]:
+    def interval(function: Callable[..., Any], rows: Any) -> tuple[float, ...]:
         if confidence_level is None:
             return ()
         draws: Options = {"n_resamples": n_resamples, "random_state": random_state}
         draws |= {"n_jobs": n_jobs, "verbose": verbose}
         draws["confidence_level"] = confidence_level
-        return call_for(partial(bootstrap_interval, **draws), rows)
-
-    def interval_or_nan(rows: Any) -> tuple[float, ...]:
-        try:
-            return interval(rows)
-        except ValueError:
-            return np.nan, np.nan
+        return call_for(partial(function, **draws), rows)
 
     # All samples first, so that the metric checks that the lengths are consistent.
     everyone = slice(None)
-    overall = len(y_true), call_for(call, everyone), *interval(everyone)
+    overall = (
+        len(y_true),
+        call_for(call, everyone),
+        *interval(bootstrap_interval, everyone),
+    )
     members = group_members(groups, len(y_true))
     weight = np.ones(len(y_true)) if sample_weight is None else sample_weight
     seen = as_numbers(weight, "sample_weight")
@@ -237,7 +238,7 @@ def per_group(
         (
             len(rows),
             call_for(call, rows) if seen[rows].any() else np.nan,
-            *interval_or_nan(rows),
+            *interval(interval_or_nan, rows),
         )
         for rows in members.values()
     ]

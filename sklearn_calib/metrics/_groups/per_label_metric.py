@@ -23,7 +23,7 @@ from sklearn_calib._validation.labels import check_indicator, check_label_column
 from sklearn_calib._validation.probabilities import warn_of_predicted_labels
 from sklearn_calib._validation.samples import check_columns
 from sklearn_calib._validation.types import Array, Metric, Options, Seed
-from sklearn_calib.metrics._intervals.bootstrap import bootstrap_interval
+from sklearn_calib.metrics._intervals.bootstrap import interval_or_nan
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -192,23 +192,13 @@ def per_label(
     # The weights of the draws replace these.
     draws["sample_weight"] = metric.keywords.get("sample_weight")
     rows = [
-        (value, *_interval_or_nan(of_one, *pair, **draws))
+        (value, *interval_or_nan(of_one, *pair, **draws))
         for value, pair in zip(values, pairs, strict=True)
     ]
     index: list[Any] = names or [*range(len(rows))]
     if mean is not None:
         every = partial(per_label, metric)
-        rows.append((mean, *_interval_or_nan(every, y_true, y_proba, **draws)))
+        rows.append((mean, *interval_or_nan(every, y_true, y_proba, **draws)))
         index = [*index, "macro"]
     labels = pd.Index(index, dtype=object)
     return pd.DataFrame(rows, index=labels, columns=["value", "low", "high"])
-
-
-def _interval_or_nan(
-    metric: Metric, y_true: Array, y_proba: Array, **draws: Any
-) -> tuple[float, float]:
-    """Return the confidence interval of a metric; NaN if there are too few samples."""
-    try:
-        return bootstrap_interval(metric, y_true, y_proba, **draws)
-    except ValueError:
-        return np.nan, np.nan

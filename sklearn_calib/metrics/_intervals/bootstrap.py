@@ -213,6 +213,16 @@ def bootstrap_interval(
     return interval(sample.with_classes(), value, method, *draws, **progress)
 
 
+def interval_or_nan(
+    metric: Metric, y_true: ArrayLike, y_proba: ArrayLike, **options: Any
+) -> tuple[float, float]:
+    """Return `bootstrap_interval` of a part; NaN if there are too few samples."""
+    try:
+        return bootstrap_interval(metric, y_true, y_proba, **options)
+    except ValueError:
+        return np.nan, np.nan
+
+
 def interval(
     sample: Resample,
     value: float,
