@@ -39,7 +39,7 @@ class Tensor:
 
     # Otherwise, numpy would apply an operator to each of its own elements.
     __array_ufunc__ = None
-    # As for arrays of numpy, whose comparison is an array.
+    # As for arrays of numpy, whose comparison is an array. `object` has a method here.
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(

@@ -38,8 +38,8 @@ def random_folds(data: Blocks, n_folds: int) -> Shares:
     largest other logit, and the place in this order determines the fold. Therefore, the
     folds depend neither on the order of the samples and of the classes nor on the unit
     and the origin of the logits, except for ties. Equal samples of a class count as one
-    sample with the sum of their weights. If this is larger than one, it is split over
-    several folds, so that a sample of weight two is the same as two samples.
+    sample with the sum of their weights. A sum above one is split over several folds,
+    so that a sample of weight two is the same as two samples.
     """
     codes, weight, gap, other = data.collect(_sort_keys)
     resolution = RESOLUTION[np.dtype(gap.dtype)]

@@ -180,6 +180,7 @@ class Calibrator(
         super().__init_subclass__(**options)
         # The `_fit_again` of a parent would skip what another `_fit` does.
         if "_fit" in vars(cls) and "_fit_again" not in vars(cls):
+            # The same method, which mypy does not allow to set.
             cls._fit_again = Calibrator._fit_again  # type: ignore[method-assign]
 
     @property
@@ -471,7 +472,11 @@ class Calibrator(
     def _fit(self, data: Blocks) -> None:
         """Fit the map to the logits, classes and weights of samples."""
 
-    def _fit_again(self, data: Blocks, fitted: Self) -> None:  # noqa: ARG002
+    def _fit_again(
+        self,
+        data: Blocks,
+        fitted: Self,  # noqa: ARG002 - for subclasses
+    ) -> None:
         """Fit the map to a part of the samples to which `fitted` was fitted.
 
         A calibrator that estimates the strengths of its priors may keep those of

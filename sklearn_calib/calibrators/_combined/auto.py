@@ -194,13 +194,13 @@ class AutoCalibrator(Calibrator):
     samples, if some of its calibrators have no or few parameters. Offsets are not
     fitted to more than 1000 classes.
 
-    The folds are random within each class. To be the same for any order of the samples
-    and classes, and for any unit and origin of the logits, they are drawn for the ranks
-    of the samples: by the distance of the true class's logit to the largest other
-    logit. A sample with a weight above one is split over several folds, like equal
-    samples. In a fold, calibrators start from the fit to all samples and keep the
-    strengths of its priors, which takes less time. Folds are left out if the previous
-    ones contain 400 misclassified samples.
+    The folds are random within each class. They are drawn for the ranks of the samples,
+    sorted by the distance of the true class's logit to the largest other logit.
+    Therefore, the folds do not depend on the order of samples and classes, nor on the
+    unit and the origin of the logits. A sample with a weight above one is split over
+    several folds, like equal samples. In a fold, calibrators start from the fit to all
+    samples and keep the strengths of its priors, which takes less time. Folds are left
+    out if the previous ones contain 400 misclassified samples.
 
     References
     ----------

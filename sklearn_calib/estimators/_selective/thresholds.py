@@ -176,7 +176,7 @@ def _pvalue(total, n_samples, risk):
 
 
 def _lowest_limit(n_accepted, risk, count, delta):
-    """Return the lowest limit of a risk alone, in steps, that is guaranteed."""
+    """Return the lowest limit, in steps, that can be guaranteed for one risk alone."""
 
     def is_found(step):
         tested = [(replace(risk, limit=step / STEPS), count)]
