@@ -8,12 +8,17 @@ from pathlib import Path
 import numpy as np
 import sklearn
 import torch
+from sklearn.base import clone
 from sklearn.metrics import log_loss
 
 import sklearn_calib
 from sklearn_calib._numerics.confidence import negative_entropy
 from sklearn_calib._numerics.softmax import softmax
-from sklearn_calib.calibrators import get_calibrator
+from sklearn_calib.calibrators import (
+    StructuredMatrixScaling,
+    StructuredVectorScaling,
+    TemperatureScaling,
+)
 from sklearn_calib.metrics import (
     aurc_loss,
     classwise_calibration_error,
@@ -22,7 +27,11 @@ from sklearn_calib.metrics import (
     smooth_expected_calibration_error,
 )
 
-CALIBRATORS = ["temperature", "structured_vector", "structured_matrix"]
+CALIBRATORS = {
+    "temperature": TemperatureScaling(from_logits=True),
+    "structured_vector": StructuredVectorScaling(lambd=1.0, from_logits=True),
+    "structured_matrix": StructuredMatrixScaling(lambd=1.0, from_logits=True),
+}
 GRID = np.arange(1, 101) / 10  # temperatures of the papers' search
 
 
@@ -62,8 +71,8 @@ def score(logits):
     held_out = logits["calibration"], logits["y_calibration"]
     out = logits.get("out")
     rows = [row("none", y_test, softmax(test), softmax_or_none(out), 1.0)]
-    for name in CALIBRATORS:
-        model = get_calibrator(name)(from_logits=True).fit(*held_out)
+    for name, calibrator in CALIBRATORS.items():
+        model = clone(calibrator).fit(*held_out)
         proba_out = None if out is None else model.predict_proba(out)
         temperature = model.temperature_ if name == "temperature" else np.nan
         proba = model.predict_proba(test)

@@ -65,9 +65,9 @@ UNSHIFTED = {"adult": 10} | dict.fromkeys(LARGE, 8)
 CALIBRATORS = {
     "temperature": TemperatureScaling(),
     "vector": VectorScaling(),
-    "structured_vector": StructuredVectorScaling(),
+    "structured_vector": StructuredVectorScaling(lambd=1.0),
     # A temperature, then an intercept for each class.
-    "intercepts": StructuredVectorScaling(diagonal=1e6, intercept=1e-6),
+    "intercepts": StructuredVectorScaling(lambd=1.0, diagonal=1e6, intercept=1e-6),
 }
 FIELDS = [
     *("experiment", "table", "calibrator", "draw", "n_classes", "n_given", "n_test"),

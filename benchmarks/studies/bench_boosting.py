@@ -30,7 +30,7 @@ import numpy as np
 import pandas as pd
 from bench_public_logits import read_data
 from bench_trees import CLASSIFIERS, read_tables
-from calarena.custom_calibrators import SHALLOW
+from calarena.custom_calibrators import METHODS as MAKERS, SHALLOW
 from helpers.resumable import open_results
 from lightgbm import LGBMClassifier
 from sklearn.base import clone
@@ -41,7 +41,7 @@ from xgboost import XGBClassifier
 
 from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._sklearn.response import holds_logits, predict_scores
-from sklearn_calib.calibrators import BoostingCalibrator, get_calibrator
+from sklearn_calib.calibrators import BoostingCalibrator
 from sklearn_calib.estimators._calibrated.fold_calibrators import ClassifierCalibrator
 
 SIZES = [250, 1000, 4000]
@@ -95,7 +95,7 @@ def read_trees():
 def calibrator_of(method, from_logits):
     """Return a calibrator that is not fitted."""
     if method in OTHERS:
-        return get_calibrator(method)(from_logits=from_logits)
+        return MAKERS[method](from_logits=from_logits)
     if method in BOOSTERS:
         return BoostingCalibrator(BOOSTERS[method], from_logits=from_logits)
     if method == "LightGBM with default parameters":

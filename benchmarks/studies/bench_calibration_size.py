@@ -36,12 +36,13 @@ import numpy as np
 import pandas as pd
 from bench_priors import BAYES, PARAMETER
 from bench_public_logits import read_data
+from calarena.custom_calibrators import METHODS as MAKERS
 from helpers.resumable import open_results
 from scipy.optimize import brentq
 from threadpoolctl import threadpool_limits
 
 from sklearn_calib._numerics.softmax import log_softmax, softmax
-from sklearn_calib.calibrators import get_calibrator, get_calibrator_names
+from sklearn_calib.calibrators import get_calibrator_names
 
 ERRORS = [5, 10, 20, 50, 100, 200, 500]
 # Classes, accuracy and largest number of errors, limited by time for 100 classes.
@@ -123,7 +124,7 @@ def log_losses(source, n_samples, methods, seed):
 def calibrated(method, X, y, X_test):
     """Return the probabilities of the test set."""
     params = VARIANTS.get(method, {})
-    calibrator = get_calibrator(method.partition(",")[0])(from_logits=True, **params)
+    calibrator = MAKERS[method.partition(",")[0]](from_logits=True, **params)
     return calibrator.fit(X, y, labels=np.arange(X.shape[1])).predict_proba(X_test)
 
 

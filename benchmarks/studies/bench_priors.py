@@ -1,8 +1,8 @@
-"""Strengths of penalties by empirical Bayes, compared with the default strengths.
+"""Strengths of penalties by empirical Bayes, compared with those of the authors.
 
     python benchmarks/studies/bench_priors.py results
 
-Each calibrator is fitted with its default parameters and with "empirical_bayes" to
+Each calibrator is fitted with its authors' parameters and with "empirical_bayes" to
 `--draws` random samples of
 
 - "temperature": Gaussian logits z with labels from softmax(z / 2), so that temperature
@@ -15,7 +15,7 @@ Writes the mean log loss and the CPU seconds of `fit` to `results/priors.csv`; e
 rows are not computed again. Then prints, for the truth, how many times the excess of
 temperature scaling each calibrator has, and its difference in units of 1 / n nats; for
 the networks, the change of the log loss in percent; and the CPU time divided by that
-with the default strength. Uses one thread.
+with the authors' strength. Uses one thread.
 """
 
 import argparse
@@ -27,11 +27,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from bench_public_logits import DATA
+from calarena.custom_calibrators import METHODS as MAKERS
 from helpers.resumable import add_missing
 from threadpoolctl import threadpool_limits
 
 from sklearn_calib._numerics.softmax import log_softmax, softmax
-from sklearn_calib.calibrators import get_calibrator
 
 BAYES = "empirical_bayes"
 PARAMETER = {
@@ -82,7 +82,7 @@ def measure(method, draw, seed):
     X, y, X_test, truth = draw(np.random.default_rng(seed))
     name, _, is_bayes = method.partition(", ")
     params = {PARAMETER[name]: BAYES} if is_bayes else {}
-    calibrator = get_calibrator(name)(from_logits=True, **params)
+    calibrator = MAKERS[name](from_logits=True, **params)
     start = time.process_time()
     calibrator.fit(X, y, labels=np.arange(X.shape[1]))
     seconds = time.process_time() - start
@@ -138,7 +138,7 @@ def print_tables(path):
     ratio = pd.DataFrame(
         {name: seconds[f"{name}, eb"] / seconds[name] for name in PARAMETER}
     )
-    print("\nCPU time divided by that with the default, medians")
+    print("\nCPU time divided by that with the authors' strength, medians")
     print(
         ratio.assign(truth=ratio.index.get_level_values(0).str[:4])
         .groupby(["truth", "samples"])

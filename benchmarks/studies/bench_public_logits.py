@@ -107,7 +107,8 @@ def run_ours(name, X, y, X_test, from_logits):
 def contestants(X, X_test, *, from_logits, with_peers):
     """Yield the names of the method and of the package, and a function to run."""
     variants = VARIANTS if with_peers else []
-    for name in ["none", *get_calibrator_names(), *SETTINGS, *variants]:
+    ours = dict.fromkeys([*get_calibrator_names(), *SETTINGS])
+    for name in ["none", *ours, *variants]:
         yield (
             name,
             OURS,

@@ -29,11 +29,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from bench_public_logits import measure, read_data
+from calarena.custom_calibrators import METHODS as MAKERS
 from helpers.resumable import open_results
 from threadpoolctl import threadpool_limits
 
 from sklearn_calib._numerics.softmax import log_softmax, softmax
-from sklearn_calib.calibrators import TopLabelCalibrator, get_calibrator
+from sklearn_calib.calibrators import TopLabelCalibrator
 
 DATA = [
     "cifar10_resnet50_mukhoti_ce",
@@ -60,9 +61,9 @@ def make_calibrator(name, way, from_logits):
     if name == "none":
         return None
     if way in ("one-vs-rest", "all"):
-        return get_calibrator(name)(from_logits=from_logits)
+        return MAKERS[name](from_logits=from_logits)
     return TopLabelCalibrator(
-        get_calibrator(name)(), per_class=way == "per class", from_logits=from_logits
+        MAKERS[name](), per_class=way == "per class", from_logits=from_logits
     )
 
 
@@ -115,7 +116,7 @@ def excess(names, n_classes, spread, n_fit, seed):
     truth, best = softmax(scores[n_fit:]), log_softmax(scores[n_fit:])
     found = []
     for name in names:
-        fitted = get_calibrator(name)(from_logits=True)
+        fitted = MAKERS[name](from_logits=True)
         fitted.fit(logits[:n_fit], y, labels=np.arange(n_classes))
         proba = fitted.predict_proba(logits[n_fit:])
         found.append((truth * (best - np.log(proba))).sum(axis=1).mean())

@@ -153,11 +153,12 @@ def test_report_and_explanation(make_logits):
     used = table[table["note"] == ""]
     assert [*used.index] == [
         "none",
-        "JointBetaCalibration(penalty='empirical_bayes')",
+        "JointBetaCalibration()",
         "LogOddsSplineCalibration()",
     ]
     np.testing.assert_array_equal(used["weight"], auto.weights_)
-    assert table.loc["StructuredMatrixScaling()", "note"] == "for 3 to 100 classes"
+    of_more = table.loc["StructuredMatrixScaling(lambd=1.0)"]
+    assert of_more["note"] == "for 3 to 100 classes"
     auto.set_params(calibrators=PAIR, cv=2)  # for the next fit
     np.testing.assert_array_equal(pd.DataFrame(auto.report_)["note"], [*table["note"]])
     text = auto.explanation_

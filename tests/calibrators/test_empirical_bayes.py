@@ -52,6 +52,15 @@ def test_a_logit_that_is_very_far_out(calibrator):
     np.testing.assert_allclose(proba.sum(axis=1), 1)
 
 
+@pytest.mark.parametrize("name", ["intercept", "diagonal", "off_diagonal"])
+def test_relative_strengths_need_a_given_strength(name, make_logits):
+    X, y = make_logits(50, 3)
+    fitted = StructuredMatrixScaling(lambd=1.0, from_logits=True, **{name: 2.0})
+    assert fitted.fit(X, y).lambd_ == 1
+    with pytest.raises(ValueError, match=f"{name} must be 1.0.*Pass lambd=1.0"):
+        fitted.set_params(lambd=NAME).fit(X, y)
+
+
 @pytest.mark.parametrize(
     "calibrator", [StructuredVectorScaling(), StructuredMatrixScaling()], ids=repr
 )

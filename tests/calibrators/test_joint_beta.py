@@ -23,7 +23,7 @@ def skewed():
 
 def test_of_two_classes_it_is_beta_calibration(skewed):
     logits, y = skewed[0][:, :2], skewed[1] % 2
-    joint = JointBetaCalibration(from_logits=True).fit(logits, y)
+    joint = JointBetaCalibration(penalty="none", from_logits=True).fit(logits, y)
     beta = BetaCalibration(from_logits=True).fit(logits, y)
     assert (beta.maps_[0][:2] > 0).all()  # so that the bounds are not active
     np.testing.assert_allclose(
@@ -42,7 +42,8 @@ def test_no_other_map_has_a_smaller_log_loss(skewed):
         return -scores[np.arange(len(y)), y].mean()
 
     start = np.repeat([1.0, 0.0, 0.0], 4)
-    calibrator = JointBetaCalibration(from_logits=True).fit(logits, y)
+    calibrator = JointBetaCalibration(penalty="none", from_logits=True)
+    calibrator.fit(logits, y)
     assert calibrator.log_loss_after_ == pytest.approx(
         minimize(log_loss, start, options={"gtol": 1e-8}).fun, rel=1e-8
     )
@@ -56,7 +57,7 @@ def test_few_samples_of_many_classes_leave_it_near_temperature_scaling():
     logits = 2.5 * rng.normal(size=(2060, 50))
     y = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
     fit, new = slice(0, 60), slice(60, None)
-    calibrator = JointBetaCalibration(from_logits=True)
+    calibrator = JointBetaCalibration(penalty="none", from_logits=True)
     with pytest.warns(match="fewer than|less than|no sample"):
         calibrator.fit(2 * logits[fit], y[fit], labels=np.arange(50))
     proba = calibrator.predict_proba(2 * logits[new])

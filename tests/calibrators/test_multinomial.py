@@ -21,8 +21,8 @@ FAMILY = [
     VectorScaling(),
     MatrixScaling(),
     DirichletCalibrator(),
-    StructuredVectorScaling(),
-    StructuredMatrixScaling(),
+    StructuredVectorScaling(lambd=1.0),
+    StructuredMatrixScaling(lambd=1.0),
 ]
 
 
@@ -71,12 +71,14 @@ def recorded(reference, name, case):
             1e-4,
         ),
         ("vector_matrix", "probmetrics-matrix", DirichletCalibrator(), 5e-3, 6e-3),
-        ("structured", "svs", StructuredVectorScaling(), 2e-3, 1e-3),
-        ("structured", "sms", StructuredMatrixScaling(), 2e-3, 1e-3),
+        ("structured", "svs", StructuredVectorScaling(lambd=1.0), 2e-3, 1e-3),
+        ("structured", "sms", StructuredMatrixScaling(lambd=1.0), 2e-3, 1e-3),
         (
             "structured",
             "sms-other",
-            StructuredMatrixScaling(intercept=10, diagonal=0.1, off_diagonal=0.01),
+            StructuredMatrixScaling(
+                lambd=1.0, intercept=10, diagonal=0.1, off_diagonal=0.01
+            ),
             2e-3,
             1e-3,
         ),
@@ -104,7 +106,7 @@ def test_recorded_probabilities(name, case, calibrator, rtol, atol, reference, f
         (DirichletCalibrator(penalty="l2"), 0.203025),
         (DirichletCalibrator(penalty="odir"), 0.205106),
         (MatrixScaling(penalty="odir"), 0.203753),
-        (StructuredMatrixScaling(), 0.203753),
+        (StructuredMatrixScaling(lambd=1.0), 0.203753),
     ],
     ids=repr,
 )
@@ -266,7 +268,7 @@ def loss_of_a_thousand(fitted, X, y):
     "ignore:y contains no samples of|The log loss has no minimum"
 )
 @pytest.mark.parametrize(
-    "calibrator", [VectorScaling(), StructuredVectorScaling()], ids=repr
+    "calibrator", [VectorScaling(), StructuredVectorScaling(lambd=1.0)], ids=repr
 )
 def test_a_thousand_classes(calibrator, fresh):
     train, test, theirs = draw_a_thousand()

@@ -37,7 +37,7 @@ from sklearn_calib.calibrators._linear.multinomial_maps import DiagonalMap
 LIMIT = 60
 MAXIMUM_LIKELIHOOD = [
     DirichletCalibrator(),
-    JointBetaCalibration(),
+    JointBetaCalibration(penalty="none"),
     MatrixScaling(),
     VectorScaling(),
 ]

@@ -28,7 +28,7 @@ SETTINGS = [
     DirichletCalibrator(diagonal=True, penalty="l2", lambd=[0.1, 1.0]),
     IsotonicCalibration(centered=True),
     MatrixScaling(penalty="odir", lambd=np.array([0.1, 1.0]), mu=np.float64(0.5)),
-    StructuredMatrixScaling(lambd="empirical_bayes"),
+    StructuredMatrixScaling(lambd=1.0),
     VectorScaling(penalty="empirical_bayes"),
     # The threshold is infinite.
     MetaCal(coverage_accuracy=0.1, random_state=np.int64(0)),

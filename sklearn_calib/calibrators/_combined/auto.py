@@ -64,12 +64,12 @@ class Candidate(NamedTuple):
 
 DEFAULTS = [
     Candidate(TemperatureScaling(), 3.0, least=3),
-    Candidate(JointBetaCalibration(penalty="empirical_bayes"), 1.0, most=1000),
+    Candidate(JointBetaCalibration(), 1.0, most=1000),
     Candidate(LogOddsSplineCalibration(), 0.25, most=2),
     Candidate(JointLogOddsSplineCalibration(), 0.25, 3, 100),
     Candidate(StructuredMatrixScaling(lambd=1.0), 0.25, 3, 100),
-    Candidate(StructuredMatrixScaling(lambd="empirical_bayes"), 0.25, 3, 100),
-    Candidate(StructuredVectorScaling(lambd="empirical_bayes"), 0.25, 101),
+    Candidate(StructuredMatrixScaling(), 0.25, 3, 100),
+    Candidate(StructuredVectorScaling(), 0.25, 101),
 ]
 
 # Pseudo-count of other calibrators.
@@ -164,17 +164,17 @@ class AutoCalibrator(Calibrator):
     -----
     The default calibrators are
 
-    ================================================ ================= ============
-    calibrator                                       number of classes pseudo-count
-    ================================================ ================= ============
-    TemperatureScaling()                             3 or more         3
-    JointBetaCalibration(penalty="empirical_bayes")  2 to 1000         1
-    LogOddsSplineCalibration()                       2                 0.25
-    JointLogOddsSplineCalibration()                  3 to 100          0.25
-    StructuredMatrixScaling(lambd=1.0)               3 to 100          0.25
-    StructuredMatrixScaling(lambd="empirical_bayes") 3 to 100          0.25
-    StructuredVectorScaling(lambd="empirical_bayes") 101 or more       0.25
-    ================================================ ================= ============
+    ================================== ================= ============
+    calibrator                         number of classes pseudo-count
+    ================================== ================= ============
+    TemperatureScaling()               3 or more         3
+    JointBetaCalibration()             2 to 1000         1
+    LogOddsSplineCalibration()         2                 0.25
+    JointLogOddsSplineCalibration()    3 to 100          0.25
+    StructuredMatrixScaling(lambd=1.0) 3 to 100          0.25
+    StructuredMatrixScaling()          3 to 100          0.25
+    StructuredVectorScaling()          101 or more       0.25
+    ================================== ================= ============
 
     Let :math:`p_{im}` be the probability of the true class of sample i that calibrator
     m predicts, fitted without the fold of the sample. The relative weights

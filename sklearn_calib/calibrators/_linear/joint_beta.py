@@ -18,14 +18,14 @@ class JointBetaCalibration(_PenalisedCalibrator):
     p_k) + c_k`. For two classes, this is beta calibration [1]_ without constraints on
     the exponents. For more classes, :class:`BetaCalibration` fits each class separately
     and normalises the rows, while this calibrator maximises the likelihood of the
-    returned probabilities. Vector scaling of log-probabilities is the special case b =
-    0, so the log loss on the data of `fit` does not exceed that of vector scaling.
+    returned probabilities, under priors around :class:`TemperatureScaling`.
 
     Parameters
     ----------
-    penalty : {"none", "empirical_bayes"}, default="none"
+    penalty : {"none", "empirical_bayes"}, default="empirical_bayes"
         "empirical_bayes" shrinks towards temperature scaling; the strengths are
-        estimated from the data, see Notes.
+        estimated from the data, see Notes. "none" maximises the likelihood, as beta
+        calibration [1]_ does.
 
     from_logits : bool, default=False
         Whether `X` contains logits. It is not inferred from the values.
@@ -68,11 +68,12 @@ class JointBetaCalibration(_PenalisedCalibrator):
 
     Notes
     -----
-    Without a penalty, the log loss is minimised in full precision by Newton's method.
-    On the data of `fit`, it does not exceed the log loss before calibration. If the
-    classes are separable, the log loss has no minimum. In this case, and if a class has
-    fewer than three samples, the map is shrunk towards temperature scaling by normal
-    priors, with a `ConvergenceWarning`.
+    With `penalty="none"`, the log loss is minimised in full precision by Newton's
+    method. On the data of `fit`, it does not exceed the log loss before calibration,
+    nor that of vector scaling of log-probabilities, which is the special case b = 0. If
+    the classes are separable, the log loss has no minimum. In this case, and if a class
+    has fewer than three samples, the map is shrunk towards temperature scaling by
+    normal priors, with a `ConvergenceWarning`.
 
     Adding a constant to all intercepts does not change the probabilities. Of these
     equivalent maps, the one closest to temperature scaling is returned.
@@ -114,7 +115,9 @@ class JointBetaCalibration(_PenalisedCalibrator):
     }
     lambd, mu = "cv", None
 
-    def __init__(self, *, penalty: str = "none", from_logits: bool = False) -> None:
+    def __init__(
+        self, *, penalty: str = EMPIRICAL_BAYES, from_logits: bool = False
+    ) -> None:
         self.penalty = penalty
         self.from_logits = from_logits
 
