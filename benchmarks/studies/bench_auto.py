@@ -15,11 +15,12 @@
   rows trains the classifier, whose scores for the others are saved in `results/scores`.
   The pseudo-counts and the calibrators were chosen with `public` and `tune`, every
   second of `TABLES`, and `evaluate` was run once afterwards.
-- `harm`: 50 draws of calibration samples for the simulated calibrated classifiers of
+- `harm`: draws of calibration samples for the simulated calibrated classifiers of
   bench_calibration_size.py and two more, for the public files, and for the tables of
   `tune`. Prints the mean increase of the log loss by calibration as a multiple of the
   limit, the larger of 0.5 % and 0.5 / n; and by the number of errors, the part of draws
-  with an increase above 5 %, and quantiles of the change.
+  with an increase above 5 %, and quantiles of the change. `--odds` lists values of
+  `prior_odds` to compare.
 - `cost`: CPU seconds of a fit. With `--other CHECKOUT`, also those of another version
   of the package, and their ratio.
 
@@ -86,7 +87,6 @@ CALIBRATORS = {
 SIZES = {50: 3, 200: 3, 1000: 2, 3000: 1}
 HARM_SIZES = [50, 200, 1000]
 HUNDRED_SIZES = {200: 1, 1000: 1, 4000: 1}
-N_DRAWS = 50
 N_TEST = 2500
 MOST_CLASSES = 26
 SIMULATED = [(2, 0.97), (2, 0.8), (10, 0.9), (10, 0.99), (10, 0.999)]
@@ -292,16 +292,15 @@ def print_ranks(path):
         print(pd.DataFrame(columns).sort_values("rank nll").round(4).to_string())
 
 
-def run_harm(path, scores):
+def run_harm(path, scores, all_odds, n_draws):
     """Compute the missing log losses before and after calibration."""
-    fields = ["data", "samples", "draw", "errors", "before", "after"]
-    with open_results(path, fields, n_keys=3) as (done, append):
+    fields = ["data", "samples", "draw", "odds", "errors", "before", "after"]
+    with open_results(path, fields, n_keys=4) as (done, append):
         for name, draw, sizes in harm_sources(scores):
-            for size in sizes:
-                for i in range(N_DRAWS):
-                    if (name, str(size), str(i)) in done:
-                        continue
-                    append([name, size, i, *draw(size, np.random.default_rng(i))])
+            for size, i, odds in product(sizes, range(n_draws), all_odds):
+                if (name, str(size), str(i), str(odds)) not in done:
+                    losses = draw(size, np.random.default_rng(i), prior_odds=odds)
+                    append([name, size, i, odds, *losses])
 
 
 def harm_sources(scores):
@@ -309,9 +308,9 @@ def harm_sources(scores):
     for setting in SIMULATED:
         source = Simulated(*setting, 1)
 
-        def simulated(size, rng, source=source):
+        def simulated(size, rng, source=source, **params):
             X, y, X_test, truth = source.draw(size, rng)
-            auto = AutoCalibrator(from_logits=True)
+            auto = AutoCalibrator(from_logits=True, **params)
             auto.fit(X, y, labels=np.arange(X.shape[1]))
             after = auto.predict_proba(X_test)
             losses = [-xlogy(truth, p).sum(axis=1).mean() for p in (truth, after)]
@@ -320,10 +319,10 @@ def harm_sources(scores):
         yield source.name, simulated, HARM_SIZES
     for name, X, y, from_logits in [*read_public(), *read_scores(scores, "tune")]:
 
-        def measured(size, rng, X=X, y=y, from_logits=from_logits):
+        def measured(size, rng, X=X, y=y, from_logits=from_logits, **params):
             order = rng.permutation(len(y))
             few, test = order[:size], order[size : size + N_TEST]
-            auto = AutoCalibrator(from_logits=from_logits)
+            auto = AutoCalibrator(from_logits=from_logits, **params)
             auto.fit(X[few], y[few], labels=np.arange(X.shape[1]))
             before = before_calibration(auto, X[test])
             after = auto.predict_proba(X[test])
@@ -334,7 +333,7 @@ def harm_sources(scores):
 
 def print_harm(path):
     rows = pd.read_csv(path)
-    means = rows.groupby(["data", "samples"], as_index=False).mean()
+    means = rows.groupby(["data", "samples", "odds"], as_index=False).mean()
     limit = np.maximum(0.005 * means["before"], 0.5 / means["samples"])
     means["part of limit"] = (means["after"] - means["before"]) / limit
     means["change %"] = 100 * (means["after"] / means["before"] - 1)
@@ -342,12 +341,20 @@ def print_harm(path):
     print(means.to_string())
     rows["change %"] = 100 * (rows["after"] / rows["before"] - 1)
     rows["errors"] = pd.cut(rows["errors"], [-1, 0, 1, 2, 5, 10, 1e9])
-    changes = rows.groupby("errors", observed=True)["change %"]
+    changes = rows.groupby(["odds", "errors"], observed=True)["change %"]
     table = changes.quantile([0.5, 0.9, 0.95, 0.99]).unstack()
     table.insert(0, "mean", changes.mean())
     table.insert(0, "above 5 %", changes.apply(lambda x: 100 * np.mean(x > 5)))
     table.insert(0, "draws", changes.size())
     print(table.round(2).to_string())
+    # Part of draws above 5 %, and mean log loss, with two errors or more.
+    rows = rows[rows["errors"].cat.codes >= 2].assign(above=rows["change %"] > 5)
+    real = rows[~rows["data"].str.startswith("simulated")]
+    parts = {
+        name: part.groupby("odds")[["above", "after"]].mean()
+        for name, part in {"all": rows, "real": real}.items()
+    }
+    print(pd.concat(parts, axis=1).round(4).to_string())
 
 
 def print_cost(other):
@@ -394,6 +401,8 @@ def main():
     parser.add_argument("folder", type=Path)
     parser.add_argument("part", choices=["public", "hundred", *HALVES, "harm", "cost"])
     parser.add_argument("--other", type=Path, help="checkout of another version")
+    parser.add_argument("--odds", type=float, nargs="+", default=[1.0], help="of harm")
+    parser.add_argument("--draws", type=int, default=50, help="of harm")
     parser.add_argument(
         "--setting", type=int, nargs=2, help="only one fit, for --other"
     )
@@ -407,7 +416,7 @@ def main():
         elif args.part == "cost":
             print_cost(args.other)
         elif args.part == "harm":
-            run_harm(path, scores)
+            run_harm(path, scores, args.odds, args.draws)
             print_harm(path)
         else:
             sizes = SIZES
