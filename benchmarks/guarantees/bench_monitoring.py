@@ -24,6 +24,9 @@ A look after every sample. There are six experiments:
 - `repair`: ECE of 5,000 samples after each of these changes, without a repair, and
   after a temperature and a spline that are fitted to 1,000 other samples, the mean over
   20 streams;
+- `judged`: for each of these changes, five batches after the alarm: the advice without
+  and with the samples since the change point, and the ECE of 5,000 samples before and
+  after each of the two repairs, fitted to the same samples; 30 streams;
 - `peer`: samples until the alarm, and time per batch, of the monitor of probcal, if it
   is installed, for 20 binary streams in batches of 100 samples, calibrated for 0 or 100
   batches, then with inverse temperature 1.5 or log-odds plus 0.5.
@@ -51,6 +54,7 @@ from sklearn_calib.calibrators import (
     TopLabelCalibrator,
 )
 from sklearn_calib.deployment import CalibrationMonitor
+from sklearn_calib.deployment._repairs import predict_repaired
 from sklearn_calib.metrics import expected_calibration_error
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "studies"))
@@ -281,6 +285,38 @@ def repair(kind, cause, n_streams):
     return dict(zip(names, np.mean(found, axis=0).round(4).tolist(), strict=True))
 
 
+def judged(kind, cause, n_streams):
+    """Return the advice without and with labels, and the mean ECE after it."""
+    n_classes, mode = KINDS[kind][0], mode_of(kind)
+    counts, errors = {"plain": Counter(), "judged": Counter()}, []
+    for stream in range(n_streams):
+        rng = np.random.default_rng([stream, n_classes])
+        odds = rng.dirichlet(np.ones(n_classes))
+        odds = np.array([1, 0.25]) if n_classes == 2 else odds / odds.max()
+        monitor, batches = CalibrationMonitor(labels=range(n_classes), mode=mode), []
+        for batch in range(220):
+            change = cause if batch >= 20 else None
+            batches.append(draw_batch(rng, 100, kind, change, odds))
+            monitor.update(*batches[-1])
+            if monitor.is_alarm_ and batch >= monitor.alarm_at_ + 5:
+                break
+        if not monitor.is_alarm_ or monitor.alarm_at_ < 20:
+            continue
+        since = batches[monitor.diagnose().change_point :]
+        y, proba = map(np.concatenate, zip(*since, strict=True))
+        y_new, new = draw_batch(rng, 5000, kind, cause, odds)
+        row = [new]
+        for name, data in (("plain", ()), ("judged", (y, proba))):
+            advised = monitor.diagnose(*data).advice
+            counts[name][advised] += 1
+            row.append(predict_repaired(advised, mode, proba, y, new))
+        options = {"labels": range(n_classes), "mode": mode}
+        errors.append([expected_calibration_error(y_new, p, **options) for p in row])
+    means = np.mean(errors, axis=0).round(4).tolist()
+    errors = dict(zip(("before", "ECE plain", "ECE judged"), means, strict=True))
+    return {**counts, **errors}
+
+
 def peer(cause, n_calibrated, n_streams):
     """Return samples until the alarm and seconds per batch, of ours and probcal's."""
     from probcal.monitor import CalibrationMonitor as Other
@@ -339,6 +375,7 @@ def tasks(n_streams, n_samples):
             yield "advice", f"{kind}, {mode}: {cause}", later, run
     for kind, cause in product(("binary", "ten classes, accuracy 0.8"), CAUSES):
         yield "repair", kind, cause, partial(repair, kind, cause, 20)
+        yield "judged", kind, cause, partial(judged, kind, cause, 30)
     for cause in ("temperature", "shift"):
         for n in (0, 100):
             yield "peer", cause, n, lambda c=cause, n=n: peer(c, n, 20)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_calib._numerics.binning import class_gap_norm
+from sklearn_calib._numerics.sample_blocks import as_float64
 from sklearn_calib._state.mergeable import Accumulator
 from sklearn_calib._state.schema import FINITE, NON_NEGATIVE, Number, Numbers, Spec
 from sklearn_calib._validation.arrays import is_empty, on_cpu, shown
@@ -37,6 +38,7 @@ from sklearn_calib.deployment._evidence import (
     replay,
     starts_of,
 )
+from sklearn_calib.deployment._repairs import judge
 
 # Relative rounding errors of sums in files.
 ROUNDING = 1e-9
@@ -53,6 +55,7 @@ class Diagnosis(NamedTuple):
     calibration_error: float
     advice: str
     log_evidence: dict[str, float]
+    log_losses: dict[str, float]
 
 
 def _exp(value: float) -> float:
@@ -327,10 +330,22 @@ class CalibrationMonitor(Accumulator):
         """Number of samples."""
         return int(sum(block.counts[1] for block in getattr(self, "blocks_", [])))
 
-    def diagnose(self) -> Diagnosis:
+    def diagnose(
+        self, y_true: ArrayLike | None = None, y_proba: ArrayLike | None = None
+    ) -> Diagnosis:
         """Estimate when the calibration changed, and what to do.
 
         Unlike the alarm, the estimates have no error guarantee.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n_samples,), default=None
+            True labels of samples since the change, at least five. With them, the
+            advice is compared with a curve in five-fold cross-validation.
+
+        y_proba : array-like of shape (n_samples, n_classes) or (n_samples,), \
+                default=None
+            Predicted probabilities of these samples, as in :meth:`update`.
 
         Returns
         -------
@@ -354,16 +369,31 @@ class CalibrationMonitor(Accumulator):
               :class:`PriorShiftClassifier`, or :func:`adjust_priors` with new priors;
             - "temperature": the predictions are overconfident or underconfident. Refit
               :class:`~sklearn_calib.calibrators.TemperatureScaling`;
-            - "refit": neither of the two. Refit the calibrator or the classifier.
+            - "refit": neither of the two. Refit the calibrator or the classifier. With
+              labels, also if a curve has a lower log loss than the repair above, by
+              more than a standard error. For the top label, it is that of
+              :class:`~sklearn_calib.calibrators.TopLabelCalibrator`, for the positive
+              class :class:`~sklearn_calib.calibrators.LogOddsSplineCalibration`, and
+              for each class
+              :class:`~sklearn_calib.calibrators.JointLogOddsSplineCalibration`.
 
         log_evidence : dict of str to float
             Logarithm of the marginal likelihood of these samples under each cause,
             relative to the predicted probabilities.
 
+        log_losses : dict of str to float
+            Log loss of the repair above and of "refit" on folds that they were not
+            fitted to. It is empty without labels, and if the advice was "none" or
+            "refit" before.
+
         Raises
         ------
         sklearn.exceptions.NotFittedError
             If no batch has been added.
+
+        ValueError
+            If only one of `y_true` and `y_proba` is given, or they have fewer than five
+            samples, or are refused by :meth:`update`.
 
         Notes
         -----
@@ -373,15 +403,18 @@ class CalibrationMonitor(Accumulator):
         the sizes of the change, so that simpler causes are preferred. The change point
         maximises the sum over the causes.
 
-        The advice is the best of three explanations, and need not be sufficient. If
-        only confident predictions have become overconfident, for example, it is
-        "temperature", but a temperature removes only a part of the error. Compare the
-        calibration error of later samples with and without the repair, and refit a
-        calibrator with a curve, such as
-        :class:`~sklearn_calib.calibrators.LogOddsSplineCalibration`, if it remains
-        large.
+        Without labels, the advice is the best of three explanations, and need not be
+        sufficient. If only confident predictions have become overconfident, for
+        example, it is "temperature", but a temperature removes only a part of the
+        error. Therefore, pass the samples since the change if you have kept them.
         """
         self._check_has_seen()
+        if (y_true is None) != (y_proba is None):
+            missing = "y_true" if y_true is None else "y_proba"
+            raise ValueError(
+                "y_true and y_proba must be passed together, got no "
+                f"{missing}. Pass both, or neither."
+            )
         evidence = log_evidence(self.blocks_, self._alternatives())
         logs = np.array([*evidence.values()])
         start = int(np.logaddexp.reduce(logs).argmax()) if self.is_alarm_ else 0
@@ -391,12 +424,19 @@ class CalibrationMonitor(Accumulator):
         error = math.nan
         if weight.sum() > 0:
             error = float(class_gap_norm(weight, probability - occurrence, "l1"))
+        advice = max(causes, key=causes.__getitem__) if self.is_alarm_ else "none"
+        losses: dict[str, float] = {}
+        if y_true is not None and advice in ("priors", "temperature"):
+            data = y_true, on_cpu(y_proba), self.labels, None
+            proba, codes, _ = read_samples(*data, "canonical").proba()
+            advice, losses = judge(as_float64(proba), codes, advice, self.mode)
         return Diagnosis(
             int(starts_of(self.blocks_)[start]) if self.is_alarm_ else None,
             int(sum(block.counts[1] for block in since)),
             error,
-            max(causes, key=causes.__getitem__) if self.is_alarm_ else "none",
+            advice,
             causes,
+            losses,
         )
 
     def history(self) -> dict[str, Floats]:

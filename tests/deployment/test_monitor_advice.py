@@ -82,6 +82,45 @@ def test_no_samples_are_no_evidence_for_any_cause(mode, n_classes):
     np.testing.assert_allclose(evidence, 0, atol=1e-12)
 
 
+def overconfident_above(rng, n, level):
+    """Return labels, and predictions that are too confident above a level."""
+    proba = draw(rng, 4 * rng.normal(size=(n, 6)))[1]
+    is_above = proba.max(axis=1, keepdims=True) > level
+    true = np.where(is_above, sharpen(proba, 0.35), proba)
+    return draw(rng, np.log(true))[0], proba
+
+
+def test_labels_judge_the_advice():
+    """A temperature repairs overconfidence, but not of the most confident alone."""
+    for level, expected in ((0, "temperature"), (0.75, "refit")):
+        rng = np.random.default_rng(0)
+        monitor = CalibrationMonitor(labels=list("abcdef"))
+        batches = [overconfident_above(rng, 200, level) for _ in range(6)]
+        for codes, proba in batches:
+            monitor.update(np.array([*"abcdef"])[codes], proba)
+        codes, proba = map(np.concatenate, zip(*batches, strict=True))
+        plain = monitor.diagnose()
+        found = monitor.diagnose(np.array([*"abcdef"])[codes], proba)
+        assert plain.advice == "temperature"
+        assert found.advice == expected
+        assert plain.log_losses == {}
+        assert [*found.log_losses] == ["temperature", "refit"]
+        assert plain[:3] == found[:3]
+
+
+def test_labels_to_judge_by_are_checked():
+    rng = np.random.default_rng(0)
+    y, proba = overconfident_above(rng, 500, 0)
+    monitor = CalibrationMonitor(labels=range(6)).update(y, proba)
+    assert monitor.is_alarm_
+    with pytest.raises(ValueError, match="passed together, got no y_proba"):
+        monitor.diagnose(y)
+    with pytest.raises(ValueError, match="at least 5 samples, got 4"):
+        monitor.diagnose(y[:4], proba[:4])
+    with pytest.raises(ValueError, match="y_true must"):
+        monitor.diagnose(y + 1, proba)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("mode", "n_classes"), PROBLEMS)
 @pytest.mark.parametrize("cause", CAUSES)
