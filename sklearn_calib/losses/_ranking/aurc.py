@@ -150,7 +150,12 @@ def regularized_aurc_loss(
     With ``epsilon="auto"`` the soft ranks of evenly spaced confidences cover half of
     the range from 1 to n, and the weights in the example are between 0.29 and 1.37.
     This makes the area term stronger, which does not always improve the probabilities.
-    Tune epsilon.
+
+    With the default parameters, networks on three data sets had 0.93 to 0.99 times the
+    ECE of cross-entropy, which is within the noise of three seeds. With the negative
+    entropy as confidence, and an epsilon of 0.005 or 0.01 that was chosen on a
+    validation set, it was 0.79 times on one of them (:doc:`/results_papers`). Tune
+    epsilon.
 
     The spread is at least 0.2 so that the gradient through the ranks is smaller than
     that of the base loss while the confidences are nearly equal, early in training.
