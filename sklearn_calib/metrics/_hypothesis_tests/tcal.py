@@ -99,8 +99,8 @@ def tcal_test(
     those of the positive class. For K > 2 classes, they are vectors, and the bins are
     cubes: each of the K probabilities is divided into m intervals. As for
     :func:`expected_calibration_error`, a probability on an edge is in the interval
-    below it. The numbers m are the powers of two up to :math:`(n / \sqrt{\log n})^{2 /
-    (K - 1)}`, and at least 2.
+    below it. The numbers m are the powers of two up to
+    :math:`(n / \sqrt{\log n})^{2 / (K - 1)}`, and at least 2.
 
     The statistic is :math:`\max_m T_m / \sigma_m`, where :math:`\sigma_m` is the
     standard deviation of :math:`T_m` for labels drawn from the probabilities. [1]_
