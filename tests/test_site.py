@@ -99,19 +99,11 @@ def test_ranks_are_not_called_seconds():
 
 
 def test_the_recipe_for_trees_uses_the_calibrator_that_ranks_first():
-    """By the sum of the ranks behind forests and behind boosting."""
+    """By the mean over forests, boosting and several numbers of samples."""
     text = section(read("results"), "Calibrators behind forests and boosting")
-    tables = [
-        dict(re.findall(r"^\| (\w+) \| ([\d.]+) ", t, re.M)) for t in halves(text)
-    ]
-    ranks = {name: sum(float(table[name]) for table in tables) for name in tables[0]}
-    name = get_calibrator(min(ranks, key=ranks.get)).__name__
+    table = text.split("### By the number of samples")[1]
+    ranks = re.findall(r"^\| (\w+) \| ([\d.]+) ", table, re.MULTILINE)
+    name = get_calibrator(min(ranks, key=lambda row: float(row[1]))[0]).__name__
     imported = re.findall(r"calibrators import (\w+)", read("recipes/trees"))
     assert set(imported) == {name, "BoostingCalibrator"}
     assert f"a forest or boosted trees | `{name}`" in read("what_to_use")
-
-
-def halves(text):
-    """Return the two parts of a section, which begin with tables of calibrators."""
-    _, forest, boosting = re.split(r"^\| calibrator \|", text, flags=re.MULTILINE)
-    return forest, boosting

@@ -4,9 +4,10 @@
     python benchmarks/speed/bench_calibrators.py --all --repeats 3
     python benchmarks/speed/bench_calibrators.py --intervals
 
-Prints for each size and precision the median seconds of a fit, the ratio to the first
-row, and the mean negative log-likelihood (NLL) on other logits from the same model. The
-data are the logits of the true model times 1.8, so the best temperature is about 1.8.
+Prints for each size and precision the median CPU seconds of a fit, the ratio to the
+first row, and the mean negative log-likelihood (NLL) on other logits from the same
+model. The data are the logits of the true model times 1.8, so the best temperature is
+about 1.8.
 The rows are scikit-learn's `CalibratedClassifierCV(FrozenEstimator(...),
 method="temperature")`, the `_TemperatureScaling` in it, our `CalibratedClassifier` with
 the same frozen classifier, and our `TemperatureScaling`. Their fits are interleaved, so
@@ -84,12 +85,6 @@ def make_contestants(n_classes):
     }
 
 
-def seconds(fit, X, y):
-    start = time.perf_counter()
-    fit(X, y)
-    return time.perf_counter() - start
-
-
 def compare(n_samples, n_classes, dtype, repeats):
     """Print a row for each contestant."""
     X, y = make_logits(n_samples, n_classes, dtype, seed=0)
@@ -98,7 +93,7 @@ def compare(n_samples, n_classes, dtype, repeats):
     times = {name: [] for name in contestants}
     for _ in range(repeats):
         for name, (fit, _) in contestants.items():
-            times[name].append(seconds(fit, X, y))
+            times[name].append(cpu_seconds(fit, X, y))
     print(f"\n{n_samples} x {n_classes}, {dtype.__name__}")
     reference = np.array(times["scikit-learn, CalibratedClassifierCV"])
     for name, (_, predict) in contestants.items():

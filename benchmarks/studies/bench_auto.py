@@ -26,10 +26,11 @@
 
 `public`, `tune` and `evaluate` draw 50, 200, 1000 and 3000 calibration samples, but at
 most half of the samples, and test with at most 2500 others. They print mean ranks in
-log loss and Brier score among the calibrators and none. "average" (`AutoCalibrator`) is
-ranked together with them, and so are "best", the one with the lowest cross-validated
-log loss, and "one_se", the one with the fewest parameters within a standard error of
-it. Existing rows of the CSV files are not computed again. Uses one thread.
+log loss and Brier score among the calibrators and none, and for log loss a 95 %
+interval from a bootstrap over the data sets. "average" (`AutoCalibrator`) is ranked
+together with them, and so are "best", the one with the lowest cross-validated log loss,
+and "one_se", the one with the fewest parameters within a standard error of it. Existing
+rows of the CSV files are not computed again. Uses one thread.
 """
 
 import argparse
@@ -48,6 +49,7 @@ import pandas as pd
 from bench_calibration_size import Simulated
 from bench_public_logits import DATA, read_data
 from bench_trees import read_tables
+from calarena.win_rates import intervals
 from helpers.resumable import open_results
 from scipy.special import xlogy
 from sklearn.base import clone
@@ -280,6 +282,9 @@ def print_ranks(path):
                 own = wide[[*singles, method]].rank(axis=1)[method]
                 ranks[method] = own
             columns[f"rank {measure_}"] = ranks.mean()
+            if measure_ == "nll":
+                bounds = intervals(ranks, ranks.index.get_level_values("data"))
+                columns |= {"low": bounds["low"], "high": bounds["high"]}
             columns[measure_] = wide.mean()
         ratio = some.pivot_table("nll", ["data", "samples", "draw"], "method")
         change = 100 * (ratio.div(ratio["none"], axis=0) - 1)

@@ -7,9 +7,9 @@ An error is a misclassified sample. For classifiers with different accuracies, e
 calibrator is fitted to random samples with 5, 10, ..., 500 errors on average, and the
 log loss on other samples is compared with the log loss before calibration. Each result
 is written as a row to `results/calibration_size.csv`; existing rows are not computed
-again. Then prints the mean change in percent, and for each calibrator the largest
-number of errors with which it increases the log loss of a calibrated classifier by more
-than `--cost` percent.
+again. Then prints the mean change in percent with its standard error, and for each
+calibrator the largest number of errors with which it increases the log loss of a
+calibrated classifier by more than `--cost` percent.
 
 - Simulated classifiers are calibrated: their labels are drawn from their predicted
   probabilities, so a calibrator can only increase the log loss. The log loss is the
@@ -18,14 +18,14 @@ than `--cost` percent.
 - Real classifiers are the networks of `DATA` (`SKLEARN_CALIB_DATA`). At most half of
   the samples are used to fit the calibrator, and all others are the test set.
 
-The number of random splits is 12, fewer for many samples, but at least 3. Uses one
-thread. `--methods` computes rows of some methods only; "eb" are strengths by empirical
-Bayes.
+The number of random splits is `--draws`, fewer for large matrices of logits, but at
+least 3. Uses one thread. `--data`, `--methods` and `--errors` compute some rows only;
+"eb" are strengths by empirical Bayes.
 
 With `--folds`, prints the change of the log loss for the simulated classifier with ten
 classes and accuracy 0.9: with one calibrator fitted to all samples, with the averaged
 probabilities of five calibrators, each fitted to a fifth of the samples (as in
-`CalibratedClassifier`), and with one of these five.
+`CalibratedClassifier`), and with one of these five. There are `--draws` random samples.
 """
 
 import argparse
@@ -61,8 +61,8 @@ METHODS += [name for name in VARIANTS if name != CHOSEN]
 FOLDED_ERRORS = [10, 20, 50]
 FOLDED = ["temperature", "structured_vector", "structured_matrix", CHOSEN, "isotonic"]
 N_TEST = 5000
-N_ROWS = 20_000  # of all random splits of one size together, if 3 to 12 splits
-FIELDS = ["data", "method", "errors", "samples", "parts", "before", "after"]
+N_LOGITS = 2_000_000  # of all random splits of one size together, if more than 3
+FIELDS = ["data", "method", "errors", "samples", "parts", "before", "after", "error"]
 
 
 class Simulated:
@@ -103,11 +103,16 @@ class Measured:
         return self.X[rows], self.y[rows], self.X[others], truth
 
 
-def sources():
+def sources(prefix):
+    """Yield the classifiers whose name starts with some text."""
+    every = [*measured(), *(Simulated(*setting) for setting in SIMULATED)]
+    return (source for source in every if source.name.startswith(prefix))
+
+
+def measured():
     for name, _, X, y, X_test, y_test in read_data():
         if name in DATA:
             yield Measured(name, np.concatenate([X, X_test]), np.append(y, y_test))
-    yield from (Simulated(*setting) for setting in SIMULATED)
 
 
 def log_losses(source, n_samples, methods, seed):
@@ -128,7 +133,14 @@ def calibrated(method, X, y, X_test):
     return calibrator.fit(X, y, labels=np.arange(X.shape[1])).predict_proba(X_test)
 
 
-def print_folds():
+def change(before, after):
+    """Return the change of the mean in percent, and its standard error over draws."""
+    ratio = after.mean() / before.mean()
+    error = np.std(after - ratio * before, ddof=1) / before.mean() / len(after) ** 0.5
+    return 100 * (ratio - 1), 100 * error
+
+
+def print_folds(n_draws):
     """Compare five calibrators, each fitted to a fifth, with one for all samples."""
     source = Simulated(10, 0.9, max(FOLDED_ERRORS))
     print(
@@ -137,13 +149,13 @@ def print_folds():
     for errors in FOLDED_ERRORS:
         n_samples = round(errors / source.error_rate)
         for method in FOLDED:
-            changes = []
-            for seed in range(12):
+            losses = []
+            for seed in range(n_draws):
                 rng = np.random.default_rng(seed)
                 X, y, X_test, truth = source.draw(n_samples, rng)
                 parts = [calibrated(method, X[i::5], y[i::5], X_test) for i in range(5)]
                 every = calibrated(method, X, y, X_test)
-                losses = [
+                before, all_, average, *single = [
                     -(truth * np.log(proba)).sum(axis=1).mean()
                     for proba in (
                         softmax(X_test),
@@ -152,17 +164,18 @@ def print_folds():
                         *parts,
                     )
                 ]
-                before, all_, average, *single = losses
-                changes.append(np.array([all_, average, np.mean(single)]) / before - 1)
-            cells = "".join(f"{cell:14.1f}" for cell in 100 * np.mean(changes, axis=0))
+                losses.append([before, all_, average, np.mean(single)])
+            before, *after = np.transpose(losses)
+            changes = [change(before, loss) for loss in after]
+            cells = "".join(f"{mean:7.1f} ± {error:4.1f}" for mean, error in changes)
             print(f"{errors:6}  {method:24}{cells}", flush=True)
 
 
-def run_all(path, wanted):
-    """Compute the missing rows of the wanted methods."""
+def run_all(path, wanted, prefix, sizes, n_draws):
+    """Compute the missing rows of the wanted methods and numbers of errors."""
     with open_results(path, FIELDS, n_keys=3) as (done, append):
-        for source in sources():
-            for errors in ERRORS:
+        for source in sources(prefix):
+            for errors in sizes:
                 methods = [
                     method
                     for method in wanted
@@ -171,14 +184,16 @@ def run_all(path, wanted):
                 n_samples = round(errors / source.error_rate)
                 if not methods or n_samples > source.limit:
                     continue
-                n_parts = int(np.clip(N_ROWS // n_samples, 3, 12))
+                most = N_LOGITS // (n_samples * source.n_classes)
+                n_parts = int(np.clip(most, 3, n_draws))
                 losses = np.array(
                     [log_losses(source, n_samples, methods, i) for i in range(n_parts)]
                 )
-                before, *after = losses.mean(axis=0)
+                before, *after = losses.T
                 for method, loss in zip(methods, after, strict=True):
                     key = source.name, method, errors, n_samples, n_parts
-                    append([*key, before, loss])
+                    error = change(before, loss)[1]
+                    append([*key, before.mean(), loss.mean(), error])
 
 
 def print_tables(path, cost):
@@ -188,9 +203,9 @@ def print_tables(path, cost):
         "display.width", 200, "display.precision", 1, "display.max_columns", 9
     )
     for name, rows in table.groupby("data", sort=False):
-        print(
-            f"\n{name}\n{rows.pivot(index='method', columns='errors', values='change')}"
-        )
+        for cells in ("change", "error"):
+            wide = rows.pivot(index="method", columns="errors", values=cells)
+            print(f"\n{name}, {cells}\n{wide}")
     too_much = table[
         table["data"].str.startswith("simulated") & (table["change"] > cost)
     ]
@@ -203,16 +218,19 @@ def main():
     parser.add_argument("folder", type=Path, nargs="?", default=Path("results"))
     parser.add_argument("--cost", type=float, default=5)
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
+    parser.add_argument("--data", default="")
+    parser.add_argument("--errors", nargs="+", type=int, default=ERRORS)
+    parser.add_argument("--draws", type=int, default=200)
     parser.add_argument("--folds", action="store_true")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     if args.folds:
         with threadpool_limits(1):
-            print_folds()
+            print_folds(args.draws)
         return
     path = args.folder / "calibration_size.csv"
     with threadpool_limits(1):
-        run_all(path, args.methods)
+        run_all(path, args.methods, args.data, args.errors, args.draws)
     print_tables(path, args.cost)
 
 

@@ -6,11 +6,14 @@ The tables are those in the folder `tabular` of the shared data (`SKLEARN_CALIB_
 without mushrooms, on which trees make no errors, and two of scikit-learn. For each
 table, classifier and seed, at most 10,000 rows are used: half to train the classifier,
 a quarter to fit the calibrators, and a quarter as the test set. The classifiers have
-their default parameters, and calibrators use their logits if available.
+their default parameters, and calibrators use their logits if available. The calibrators
+are also fitted to random parts of `SIZES` samples.
 
 Each result is written as a row to `results/trees.csv`; existing rows are not computed
 again. Then prints the log loss of forests and boosting by table, and the mean ranks of
-the calibrators for all tables and for those with two classes. Uses one thread.
+the calibrators for all tables and for those with two classes, with 95 % intervals from
+a bootstrap of the tables. At last, the mean ranks by number of samples. Uses one
+thread.
 """
 
 import argparse
@@ -22,6 +25,7 @@ import numpy as np
 import pandas as pd
 from bench_public_logits import DATA, measure
 from calarena.custom_calibrators import METHODS as MAKERS
+from calarena.win_rates import intervals
 from helpers.resumable import open_results
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
@@ -43,6 +47,8 @@ TABLES = [
     "letter",
 ]
 MOST_ROWS = 10_000
+SIZES = [50, 200, 1000]  # and all samples of the calibration set
+ALL = 0
 CLASSIFIERS = {
     "forest": RandomForestClassifier,
     "boosting": HistGradientBoostingClassifier,
@@ -73,7 +79,8 @@ METHODS = [
     "auto",
 ]
 MEASURES = ["nll", "brier", "ece"]
-FIELDS = ["table", "classes", "classifier", "seed", "method", *MEASURES, "errors"]
+KEYS = ["table", "classes", "classifier", "seed"]
+FIELDS = [*KEYS, "samples", "method", *MEASURES, "errors"]
 
 
 def read_tables():
@@ -103,7 +110,7 @@ def calibrated(method, scores, y, scores_test, from_logits):
 
 
 def run(classifier, X, y, seed):
-    """Return the number of errors to calibrate with, and the measures by method."""
+    """Yield the number of samples, the method, its measures, and the errors."""
     X, X_test, y, y_test = train_test_split(
         X, y, test_size=0.25, stratify=y, random_state=seed
     )
@@ -115,13 +122,17 @@ def run(classifier, X, y, seed):
     scores, scores_test = (
         predict_scores(classifier, part, from_logits) for part in (X_rest, X_test)
     )
-    errors = np.sum(scores.argmax(axis=1) != y_rest)
-    return errors, {
-        method: measure(
-            calibrated(method, scores, y_rest, scores_test, from_logits), y_test
-        )
-        for method in METHODS
-    }
+    order = np.random.default_rng(seed).permutation(len(y_rest))
+    wrong = scores.argmax(axis=1) != y_rest
+    for size in [*SIZES, ALL]:
+        if size > len(y_rest):
+            continue
+        rows = order[:size] if size else slice(None)
+        for method in METHODS:
+            few = scores[rows], y_rest[rows]
+            proba = calibrated(method, *few, scores_test, from_logits)
+            measured = measure(proba, y_test)
+            yield size, method, *(measured[one] for one in MEASURES), wrong[rows].sum()
 
 
 def run_all(path, n_seeds):
@@ -132,25 +143,43 @@ def run_all(path, n_seeds):
             key = table[0], str(table[2].max() + 1), name, str(seed)
             if key in done:
                 continue
-            errors, rows = run(CLASSIFIERS[name](random_state=seed), *table[1:], seed)
-            for method, row in rows.items():
-                append([*key, method, *(row[one] for one in MEASURES), errors])
+            rows = [*run(CLASSIFIERS[name](random_state=seed), *table[1:], seed)]
+            for row in rows:
+                append([*key, *row])
+
+
+def mean_ranks(rows, measured):
+    """Return the mean rank of each method, and its interval over the tables."""
+    ranks = rows.pivot_table(measured, ["table", "seed"], "method").rank(axis=1)
+    bounds = intervals(ranks, ranks.index.get_level_values("table"))
+    return bounds.assign(mean=ranks.mean())[["mean", "low", "high"]]
 
 
 def print_tables(path):
-    rows = pd.read_csv(path)
+    every = pd.read_csv(path)
     pd.set_option(
         "display.width", 200, "display.precision", 3, "display.max_columns", 30
     )
-    for name, part in rows.groupby("classifier", sort=False):
+    groups = {}
+    for name, rows in every.groupby("classifier", sort=False):
+        part = rows[rows["samples"] == ALL]
         shown = part.pivot_table("nll", "method", "table")
         shown["mean"] = shown.mean(axis=1)
         for few, some in [("", part), (", two classes", part[part["classes"] == 2])]:
             for one in MEASURES:
-                wide = some.pivot_table(one, "method", ["table", "seed"])
-                shown[f"rank {one}{few}"] = wide.rank().mean(axis=1)
-        print(f"\n{name}\n{shown.sort_values('rank nll')}")
+                columns = mean_ranks(some, one).add_prefix(f"rank {one}{few}, ")
+                shown = shown.join(columns)
+        print(f"\n{name}\n{shown.sort_values('rank nll, mean').to_string()}")
         print(part.groupby("table")["errors"].mean().to_frame("errors").T)
+        sizes = dict([*rows.groupby("samples")])
+        ranks = {size: mean_ranks(some, "nll") for size, some in sizes.items()}
+        ranks = pd.concat(ranks, axis=1)
+        losses = rows.pivot_table("nll", "method", "samples")
+        print(f"\n{name}, mean rank in log loss\n{ranks.round(1).to_string()}")
+        print(f"\n{name}, mean log loss\n{losses.to_string()}")
+        groups[name] = ranks.xs("mean", axis=1, level=1)
+    means = pd.concat(groups, axis=1).mean(axis=1).sort_values()
+    print(f"\nmean rank over classifiers and numbers of samples\n{means.to_string()}")
 
 
 def main():

@@ -69,7 +69,8 @@ def maps_blocks(*, keeps_float32: bool = False) -> Callable[[Function], Function
 def _empty(classes: Any, method: str, dtype: str) -> Array:
     """Return the prediction of no samples; multilabel problems have a list of classes.
 
-    They have one column for each label, other problems one for each class.
+    Predictions of multilabel problems have one column for each label, others one for
+    each class.
     """
     if method == "predict" and not isinstance(classes, list):
         return classes[:0]

@@ -170,10 +170,10 @@ def compare(
     The intervals are computed by :func:`~sklearn_calib.metrics.bootstrap_interval` for
     the metric of the scorer: with `method="debiased"` for calibration errors of this
     package, and with "bca" for other metrics and for scorers that are plain functions.
-    They account for the sampling of the test data with fixed classifiers, not for the
-    variation between training runs, which the standard deviation of a list measures.
-    The limits of a list are the means of those of its classifiers. They are an interval
-    of the mean, which is wide if the classifiers err for different samples.
+    The intervals account for the sampling of the test data with fixed classifiers, not
+    for the variation between training runs, which the standard deviation of a list
+    measures. The limits of a list are the means of those of its classifiers. They are
+    an interval of the mean, which is wide if the classifiers err for different samples.
 
     In papers, the area under the ROC curve is usually "roc_auc_ovr" (one-vs-rest) or
     "roc_auc_ovo" (one-vs-one). With many classes, it can be large although the accuracy

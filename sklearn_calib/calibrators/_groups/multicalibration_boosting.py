@@ -51,7 +51,7 @@ class MulticalibrationBoosting(GroupCalibrator):
     ----------
     calibrator : Calibrator, default=None
         Calibrator to clone and to fit to all samples; None is :class:`AutoCalibrator`.
-        Its `from_logits` is set to that of this calibrator.
+        The `from_logits` of the clone is set to that of this calibrator.
 
     n_bins : int, default=10
         Number of bins of the probability of each class, with equal numbers of samples.

@@ -34,7 +34,7 @@ class PerGroupCalibrator(GroupCalibrator):
     ----------
     calibrator : Calibrator, default=None
         Calibrator to clone and to fit to all samples; None is :class:`AutoCalibrator`.
-        Its `from_logits` is set to that of this calibrator.
+        The `from_logits` of the clone is set to that of this calibrator.
 
     lambd : float or "empirical_bayes", default="empirical_bayes"
         Strength of the shrinkage: the precision of the prior of each slope and

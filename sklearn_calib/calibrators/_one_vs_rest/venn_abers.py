@@ -136,10 +136,10 @@ class VennAbers(_OneVsRestCalibrator):
     def predict_interval(self, X: ArrayLike) -> Floats:
         """Return p0 and p1 of each class.
 
-        They are the calibrated probability of the class if the test sample is labelled
-        as another class (p0), and if it is labelled as this class (p1). A wide interval
-        means that few calibration samples have such a score. It is not a confidence
-        interval.
+        p0 and p1 are the calibrated probability of the class if the test sample is
+        labelled as another class (p0), and if it is labelled as this class (p1). A wide
+        interval means that few calibration samples have such a score. It is not a
+        confidence interval.
 
         Parameters
         ----------

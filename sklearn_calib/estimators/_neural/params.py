@@ -108,9 +108,9 @@ class NestedParams(DocumentedEstimator):
     def set_params(self, **params: Any) -> Self:
         """Set parameters of this estimator and of its components.
 
-        They take effect in the next `fit`. `partial_fit`, and `fit` with `warm_start`,
-        continue the training: `optimizer__...` and `lr` change the current optimizer,
-        and a new module, loss or optimizer replaces the current one.
+        New values take effect in the next `fit`. `partial_fit`, and `fit` with
+        `warm_start`, continue the training: `optimizer__...` and `lr` change the
+        current optimizer, and a new module, loss or optimizer replaces the current one.
 
         Parameters
         ----------

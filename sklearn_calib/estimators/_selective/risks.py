@@ -24,7 +24,7 @@ class Risk:
     Attributes
     ----------
     key : str or callable
-        Its name in `max_risk`, or the callable.
+        Name of the risk in `max_risk`, or the callable.
 
     limit : float
         Upper bound, in (0, `highest`).

@@ -63,8 +63,9 @@ def focal_calibration_loss(
         differences.
     gamma_cal : float, default=None
         Exponent, at least 0, or None. If given, the distance is multiplied by
-        ``(1 - p_t) ** gamma_cal``, which is treated as a constant in the gradient. This
-        is the self-adaptive variant in the authors' code.
+        ``(1 - p_t) ** gamma_cal``, with p_t the probability of the true class. The
+        gradient treats this factor as a constant. This is the self-adaptive variant in
+        the authors' code.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample.
     sample_weight : Tensor of shape (N,), default=None

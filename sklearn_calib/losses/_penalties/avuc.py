@@ -78,7 +78,7 @@ def avuc_loss(
         Weight of the penalty, at least 0. With 0, the loss is that of `base`.
     threshold : float, default=0.5
         Entropy above which a prediction is uncertain, as a fraction in [0, 1) of the
-        largest possible entropy, log(C) nats.
+        largest possible entropy, the logarithm of the number of classes.
     temperature : float or None, default=1.0
         Softness of the threshold, above 0. With None the threshold is hard [1]_, and
         correct predictions are also weighted by their confidence, wrong ones by one

@@ -74,6 +74,10 @@ def mdca_loss(
     penalty is not 0 but of the order of one over the square root of the batch size, so
     use large batches.
 
+    With the default parameters, networks on three data sets had 0.95 to 1.04 times the
+    ECE of cross-entropy, which is within the noise of three seeds
+    (:doc:`/results_papers`).
+
     References
     ----------
     .. [1] R. Hebbalaguppe, J. Prakash, N. Madan and C. Arora, "A Stitch in Time Saves

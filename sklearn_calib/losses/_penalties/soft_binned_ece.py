@@ -89,9 +89,9 @@ def soft_binned_ece_loss(
         `temperature`. The authors use 80.
     binning : {"label", "bin"}, default="label"
         With "label" (equation 12 of [1]_), the confidence of each sample is compared
-        with the accuracies of its bins, which divide [1 / C, 1]. With "bin" (equation
-        11), the mean confidence of each bin is compared with its accuracy, and the bins
-        divide [0, 1].
+        with the accuracies of its bins, which divide [1 / C, 1] for C classes. With
+        "bin" (equation 11), the mean confidence of each bin is compared with the
+        accuracy of this bin, and the bins divide [0, 1].
     squared : bool, default=True
         Whether to add the mean squared difference or its square root.
     base : str or CalibrationLoss, default="cross_entropy"

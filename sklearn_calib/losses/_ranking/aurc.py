@@ -82,12 +82,13 @@ def regularized_aurc_loss(
         Weight of the area, in [0, 1]. With 0, the loss is that of `base`, with 1 it is
         the area under the risk-coverage curve. The authors use 0.3 and 0.5.
     epsilon : float or "auto", default=0.05
-        Smoothing of the ranks, above 0; see :func:`soft_rank`. Its effect depends on
-        the batch size and on the spread of the confidences; see the notes. With "auto"
-        it is ``2 * spread / n``, where the spread is ``sqrt(12)`` times the standard
-        deviation of the confidences, but at least 0.2. For uniformly distributed
-        confidences the spread is the length of their interval. This value of epsilon is
-        treated as a constant in the gradient.
+        Smoothing of the ranks, above 0; see :func:`soft_rank`. The effect depends on
+        the batch size and on the spread of the confidences; see the notes of
+        :func:`regularized_aurc_loss`. "auto" is ``2 * spread / n`` for a batch of n
+        samples, where the spread is ``sqrt(12)`` times the standard deviation of the
+        confidences, but at least 0.2. For uniformly distributed confidences, this is
+        the length of their interval. The gradient treats the value of "auto" as a
+        constant.
     confidence : str or callable, default="msp"
         Confidence score to rank: the largest probability ("msp"), the difference
         between the two largest ("margin"), "negative_entropy", the sum of squared
@@ -150,7 +151,12 @@ def regularized_aurc_loss(
     With ``epsilon="auto"`` the soft ranks of evenly spaced confidences cover half of
     the range from 1 to n, and the weights in the example are between 0.29 and 1.37.
     This makes the area term stronger, which does not always improve the probabilities.
-    Tune epsilon.
+
+    With the default parameters, networks on three data sets had 0.93 to 0.99 times the
+    ECE of cross-entropy, which is within the noise of three seeds. With the negative
+    entropy as confidence, and an epsilon of 0.005 or 0.01 that was chosen on a
+    validation set, it was 0.79 times on one of them (:doc:`/results_papers`). Tune
+    epsilon.
 
     The spread is at least 0.2 so that the gradient through the ranks is smaller than
     that of the base loss while the confidences are nearly equal, early in training.

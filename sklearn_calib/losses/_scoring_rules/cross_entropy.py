@@ -48,7 +48,7 @@ def cross_entropy_loss(
     target : Tensor of shape (N,) or (N, C)
         Class indices, or soft targets (class probabilities whose rows sum to one).
     label_smoothing : float, default=0.0
-        Fraction of the target that is distributed uniformly over all classes,
+        Fraction of the target that is distributed uniformly over all C classes,
         including the true one, in [0, 1): each class receives ``label_smoothing / C``
         [1]_. Values from 0.05 to 0.1 are usual.
     reduction : {"mean", "sum", "none"}, default="mean"

@@ -152,11 +152,12 @@ def smooth_expected_calibration_error(
     transforms on a grid of 16,384 cells. The accuracy decreases for bandwidths of 0.001
     and less, which occur only with more than 10 million samples.
 
-    The code of the authors, relplot, differs in three ways. It counts predictions of
-    exactly 0 and 1 with half weight, which can change the value by a third if there are
-    many of them. It truncates the kernel at a distance of 0.5, which matters for
-    bandwidths above about 0.2. For a given bandwidth (`smECE_sigma`), it divides by the
-    integral of the kernel density estimate instead of by the number of samples.
+    The code of the authors, relplot, differs in three ways. It gives predictions of
+    exactly 0 and 1 half of their weight; :doc:`/results` has an example under
+    "Questions with a known answer". It truncates the kernel at a distance of 0.5, which
+    matters for bandwidths above about 0.2. For a given bandwidth (`smECE_sigma`), it
+    divides by the integral of the kernel density estimate instead of by the number of
+    samples.
 
     References
     ----------

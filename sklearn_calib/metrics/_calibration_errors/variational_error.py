@@ -71,7 +71,7 @@ def variational_calibration_error(
 
     A classifier is fitted to the predicted probabilities and recalibrates those of
     held-out samples. The error is measured in the direction of the recalibration only.
-    Its expectation is at most the calibration error with respect to all classes
+    The expected error is at most the calibration error with respect to all classes
     jointly, and 0 for calibrated predictions. Lower is better; 0 is best.
 
     Parameters

@@ -35,9 +35,9 @@ from sklearn_calib.metrics._hypothesis_tests.recalibration import (
 class CalibrationSlopeResult(NamedTuple):
     """Parameters of the logistic recalibration, with confidence intervals.
 
-    They are numbers and intervals of shape (2,), or with `mode="classwise"` arrays of
-    shape (n_classes,) and (n_classes, 2), and with `mode="multinomial"` arrays of shape
-    (n_classes - 1,) and (n_classes - 1, 2).
+    The fields are numbers and intervals of shape (2,), or with `mode="classwise"`
+    arrays of shape (n_classes,) and (n_classes, 2), and with `mode="multinomial"`
+    arrays of shape (n_classes - 1,) and (n_classes - 1, 2).
     """
 
     slope: Any

@@ -95,9 +95,9 @@ def tcal_test(
     .. math:: T_m = \frac{1}{n} \sum_b \frac{1}{n_b}
         \sum_{i \ne j \in b} \langle r_i, r_j \rangle.
 
-    Its mean is 0 for calibrated predictions. For two classes, the residuals are those
-    of the positive class. For K > 2 classes, they are vectors, and the bins are cubes:
-    each of the K probabilities is divided into m intervals. As for
+    The mean of T_m is 0 for calibrated predictions. For two classes, the residuals are
+    those of the positive class. For K > 2 classes, they are vectors, and the bins are
+    cubes: each of the K probabilities is divided into m intervals. As for
     :func:`expected_calibration_error`, a probability on an edge is in the interval
     below it. The numbers m are the powers of two up to
     :math:`(n / \sqrt{\log n})^{2 / (K - 1)}`, and at least 2.
