@@ -34,7 +34,7 @@ STEPS = {
     "the metrics": "import sklearn_calib.metrics",
     "the wrappers": """
 from sklearn_calib import CalibratedClassifier
-from sklearn_calib.estimators import SelectiveClassifier
+from sklearn_calib.estimators import PredictionSetClassifier, SelectiveClassifier
 """,
     "reading of input": """
 from sklearn_calib._validation.labels import as_labels
@@ -61,6 +61,7 @@ from sklearn.linear_model import LogisticRegression  # noqa: E402
 
 from sklearn_calib import (  # noqa: E402
     CalibratedClassifier,
+    PredictionSetClassifier,
     SelectiveClassifier,
     calibrators,
     deployment,
@@ -126,6 +127,8 @@ for name in calibrators.get_calibrator_names():
 CalibratedClassifier(LogisticRegression(), None).fit(X, CODES).predict_proba(X)
 selective = SelectiveClassifier(LogisticRegression(), coverage=0.8, abstain_label=-1)
 selective.fit(X, CODES).predict(X)
+sets = PredictionSetClassifier(LogisticRegression(), cv=2).fit(X, CODES)
+sets.predict_set(X)
 shift = deployment.PriorShiftClassifier(CLASSIFIER).fit(X, CODES)
 shift.adapt(X).predict(X)
 for name in displays.__all__:
