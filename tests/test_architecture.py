@@ -61,6 +61,7 @@ WITHOUT_DOOR = {
     "metrics/_groups/per_label_metric.py": "splits columns that the metric reads",
     "metrics/_intervals/ece_interval.py": "no labels",
     "metrics/_model_selection/difference.py": "names each array; the metric reads it",
+    "metrics/_selective/set_coverage.py": "reads sets instead of probabilities",
 }
 
 REGISTRIES = {

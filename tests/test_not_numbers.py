@@ -110,6 +110,7 @@ DATA = {
     **dict.fromkeys(["y_proba", "y_proba_a"], PROBA),
     "y_proba_b": PROBA[::-1].copy(),
     "posterior": PROBA[::-1].copy(),
+    "y_set": (PROBA > 0.3).astype(float),
     "scores_in": PROBA[:, 0].copy(),
     "scores_out": PROBA[:, 1].copy(),
     "sample_weight": np.ones(N),

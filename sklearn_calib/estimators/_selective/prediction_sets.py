@@ -129,6 +129,8 @@ class PredictionSetClassifier(
     --------
     SelectiveClassifier : Predict one class, or abstain.
     CalibratedClassifier : Calibrate the probabilities.
+    sklearn_calib.metrics.set_coverage_score : Fraction of sets with the true class.
+    sklearn_calib.metrics.mean_set_size_loss : Mean number of classes in a set.
 
     Notes
     -----
