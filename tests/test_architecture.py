@@ -51,6 +51,7 @@ WITHOUT_DOOR = {
     "deployment/_monitor.py": "labels of a batch without samples",
     "deployment/_prior_shift.py": "fits a classifier, without probabilities",
     "deployment/_priors.py": "no labels",
+    "displays/_curves/set_display.py": "reads p-values instead of probabilities",
     "evaluation/_comparison.py": "names each array; the metrics read the samples",
     "evaluation/_report.py": "weights of groups of samples that it has read",
     "metrics/_accumulator/accumulator.py": "names of columns, before samples are split",

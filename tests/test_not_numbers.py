@@ -111,6 +111,7 @@ DATA = {
     "y_proba_b": PROBA[::-1].copy(),
     "posterior": PROBA[::-1].copy(),
     "y_set": (PROBA > 0.3).astype(float),
+    "y_pvalue": PROBA,
     "scores_in": PROBA[:, 0].copy(),
     "scores_out": PROBA[:, 1].copy(),
     "sample_weight": np.ones(N),

@@ -26,7 +26,10 @@ from sklearn_calib._validation.declarations import (
     StrOptions,
 )
 from sklearn_calib._validation.labels import encode_labels
-from sklearn_calib._validation.probabilities import check_sample_weight
+from sklearn_calib._validation.probabilities import (
+    LEVEL_ROUNDING,
+    check_sample_weight,
+)
 from sklearn_calib._validation.types import Array, Bools, Floats, Seed
 from sklearn_calib.estimators._out_of_fold import (
     SplitterLike,
@@ -42,9 +45,6 @@ from sklearn_calib.estimators._selective.thresholds import (
     check_has_proba,
     check_tested_once,
 )
-
-# A level such as 0.9 is not exact, and must not shift a p-value of exactly 1 - level.
-ROUNDING = 1e-12
 
 
 class PredictionSetClassifier(
@@ -387,7 +387,7 @@ class PredictionSetClassifier(
         y_set : ndarray of shape (n_samples, n_classes), dtype bool
             Columns are in the order of `classes_`.
         """
-        return self.predict_pvalue(X) > 1 - self.confidence_level + ROUNDING
+        return self.predict_pvalue(X) > 1 - self.confidence_level + LEVEL_ROUNDING
 
     def predict(self, X: MatrixLike) -> Array:
         """Predict the most probable class.
