@@ -138,6 +138,7 @@ SEARCH_TERMS = {
     for topic, name, target in registered_names()
 } | {
     "abstain": "guide/selective",
+    "conformal": "guide/prediction_sets",
     "deploy": "deploy",
     "huggingface": "recipes/hugging_face",
     "install": "getting_started",

@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # editors and type checkers cannot follow lazy loading
     from sklearn_calib.estimators import (
         CalibratedClassifier,
         NeuralClassifier,
+        PredictionSetClassifier,
         RefCalClassifier,
         SelectiveClassifier,
     )
@@ -39,6 +40,7 @@ if TYPE_CHECKING:  # editors and type checkers cannot follow lazy loading
 _HOMES = {
     "CalibratedClassifier": "sklearn_calib.estimators",
     "NeuralClassifier": "sklearn_calib.estimators",
+    "PredictionSetClassifier": "sklearn_calib.estimators",
     "RefCalClassifier": "sklearn_calib.estimators",
     "SelectiveClassifier": "sklearn_calib.estimators",
     "TemperatureScaling": "sklearn_calib.calibrators",
@@ -65,6 +67,7 @@ _HOMES = {
 __all__ = [
     "CalibratedClassifier",
     "NeuralClassifier",
+    "PredictionSetClassifier",
     "RefCalClassifier",
     "SelectiveClassifier",
     "TemperatureScaling",

@@ -14,7 +14,12 @@ from sklearn_calib.calibrators import (
     get_calibrator_names,
 )
 from sklearn_calib.deployment import PriorShiftClassifier
-from sklearn_calib.estimators import ConvNet, RefCalClassifier, SelectiveClassifier
+from sklearn_calib.estimators import (
+    ConvNet,
+    PredictionSetClassifier,
+    RefCalClassifier,
+    SelectiveClassifier,
+)
 from sklearn_calib.metrics import (
     CalibrationAccumulator,
     aurc_loss,
@@ -301,6 +306,7 @@ def test_what_is_not_lazy_raises():
     forest = CalibratedClassifier(LogisticRegression(), None, cv=2).fit(X, y_true)
     net = NeuralClassifier(max_epochs=1).fit(X, y_true)
     selective = SelectiveClassifier(forest, coverage=0.8).fit(X, y_true)
+    sets = PredictionSetClassifier(forest).fit(X, y_true)
     calibrator = TemperatureScaling().fit(X, y_true)
     for call in (
         lambda: forest.fit(lazy(X), y_true),
@@ -309,6 +315,8 @@ def test_what_is_not_lazy_raises():
         lambda: net.decision_function(lazy(X)),
         lambda: selective.fit(lazy(X), y_true),
         lambda: selective.predict(lazy(X)),
+        lambda: sets.fit(lazy(X), y_true),
+        lambda: sets.predict_set(lazy(X)),
         lambda: calibrator.fit(lazy(X), y_true),
         lambda: calibrator.fit(X, y_true, lazy(np.ones(N_SAMPLES))),
     ):

@@ -19,6 +19,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn_calib import (
     CalibratedClassifier,
     NeuralClassifier,
+    PredictionSetClassifier,
     RefCalClassifier,
     SelectiveClassifier,
     calibrators,
@@ -109,6 +110,8 @@ DATA = {
     **dict.fromkeys(["y_proba", "y_proba_a"], PROBA),
     "y_proba_b": PROBA[::-1].copy(),
     "posterior": PROBA[::-1].copy(),
+    "y_set": (PROBA > 0.3).astype(float),
+    "y_pvalue": PROBA,
     "scores_in": PROBA[:, 0].copy(),
     "scores_out": PROBA[:, 1].copy(),
     "sample_weight": np.ones(N),
@@ -381,6 +384,9 @@ ESTIMATORS = {
     "CalibratedClassifier": CalibratedClassifier(
         NeuralClassifier(max_epochs=1), TemperatureScaling(), cv=2
     ),
+    "PredictionSetClassifier": PredictionSetClassifier(
+        NeuralClassifier(max_epochs=1), cv=2
+    ),
     "SelectiveClassifier": SelectiveClassifier(
         NeuralClassifier(max_epochs=1), coverage=1.0, abstain_label=-1, cv=2
     ),
@@ -409,6 +415,7 @@ def test_estimators_name_what_is_not_numbers(name):
     "model",
     [
         CalibratedClassifier(LogisticRegression(), None, cv=2),
+        PredictionSetClassifier(LogisticRegression(), cv=2),
         SelectiveClassifier(LogisticRegression(), coverage=1, abstain_label=9, cv=2),
     ],
 )

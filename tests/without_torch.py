@@ -34,7 +34,7 @@ STEPS = {
     "the metrics": "import sklearn_calib.metrics",
     "the wrappers": """
 from sklearn_calib import CalibratedClassifier
-from sklearn_calib.estimators import SelectiveClassifier
+from sklearn_calib.estimators import PredictionSetClassifier, SelectiveClassifier
 """,
     "reading of input": """
 from sklearn_calib._validation.labels import as_labels
@@ -61,6 +61,7 @@ from sklearn.linear_model import LogisticRegression  # noqa: E402
 
 from sklearn_calib import (  # noqa: E402
     CalibratedClassifier,
+    PredictionSetClassifier,
     SelectiveClassifier,
     calibrators,
     deployment,
@@ -75,6 +76,7 @@ X, CODES = rng.normal(size=(90, 3)), np.arange(90) % 3
 X[:, 0] += CODES
 CLASSIFIER = LogisticRegression().fit(X, CODES)
 PROBA = CLASSIFIER.predict_proba(X)
+SETS = PredictionSetClassifier(LogisticRegression(), cv=2).fit(X, CODES)
 SCORES = {"scores_in": PROBA.max(axis=1), "scores_out": PROBA.max(axis=1) / 2}
 FEW = {"n_resamples": 10}
 ECE = metrics.expected_calibration_error
@@ -96,6 +98,7 @@ OPTIONS = {
 DATA = {
     "labels": range(3),
     "posterior": PROBA,
+    "y_set": PROBA > 0.3,
     "y_proba": PROBA,
     "y_proba_a": PROBA,
     "y_true": CODES,
@@ -119,7 +122,8 @@ with sklearn.config_context(enable_metadata_routing=True):
     for name in metrics.get_scorer_names():
         scorer = metrics.get_scorer(name)
         is_of_groups = scorer.get_metadata_routing().score.requests.get("groups")
-        scorer(CLASSIFIER, X, CODES, **({"groups": CODES} if is_of_groups else {}))
+        classifier = SETS if scorer.needs_sets else CLASSIFIER
+        scorer(classifier, X, CODES, **({"groups": CODES} if is_of_groups else {}))
 for name in calibrators.get_calibrator_names():
     fitted = calibrators.get_calibrator(name)().fit(PROBA, CODES)
     persistence.from_dict(persistence.to_dict(fitted)).predict_proba(PROBA)

@@ -18,7 +18,7 @@ Scorer = type(make_scorer(accuracy_score))
 
 
 class LabelledScorer(Scorer):  # type: ignore[misc, valid-type] # found at run time
-    """Scorer for probabilities that passes the class labels to its metric.
+    """Scorer for probabilities or sets that passes the class labels to its metric.
 
     A metric with the parameter `groups` gets those of the samples by metadata routing.
     """
@@ -27,6 +27,11 @@ class LabelledScorer(Scorer):  # type: ignore[misc, valid-type] # found at run t
     def needs_groups(self) -> bool:
         """Whether the metric needs the group of each sample."""
         return "groups" in signature(self._score_func).parameters
+
+    @property
+    def needs_sets(self) -> bool:
+        """Whether the metric evaluates prediction sets instead of probabilities."""
+        return "y_set" in signature(self._score_func).parameters
 
     def get_metadata_routing(self) -> Any:
         """Return the requests for metadata; groups are requested by default."""

@@ -38,6 +38,9 @@ HALF_EPS, LARGEST_TOLERANCE = float(np.finfo(np.float16).eps), 0.01
 # Largest change of a row sum by rounding each probability to bfloat16.
 BFLOAT16_TOLERANCE = 2.0**-8
 
+# A confidence level such as 0.9 is not exact; a p-value of 0.1 is not above 1 - 0.9.
+LEVEL_ROUNDING = 1e-12
+
 # The largest weight is scaled to lie between 2**-100 and 2**100, so that sums of
 # weights and of their squares cannot overflow.
 LARGEST_EXPONENT = 100

@@ -4,6 +4,7 @@ from sklearn_calib.displays._curves.belt_display import CalibrationBeltDisplay
 from sklearn_calib.displays._curves.decision_display import DecisionCurveDisplay
 from sklearn_calib.displays._curves.monitor_display import MonitorDisplay
 from sklearn_calib.displays._curves.risk_coverage_display import RiskCoverageDisplay
+from sklearn_calib.displays._curves.set_display import PredictionSetDisplay
 from sklearn_calib.displays._reliability.classwise_display import (
     ClasswiseReliabilityDisplay,
 )
@@ -25,6 +26,7 @@ __all__ = [
     "GammaDynamicsDisplay",
     "GroupReliabilityDisplay",
     "MonitorDisplay",
+    "PredictionSetDisplay",
     "ReliabilityDisplay",
     "RiskCoverageDisplay",
     "SmoothReliabilityDisplay",

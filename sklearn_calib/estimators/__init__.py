@@ -1,7 +1,7 @@
 """Estimators: neural classifiers, and meta-estimators for any classifier.
 
-Each name imports its module when it is first used, so that `CalibratedClassifier` and
-`SelectiveClassifier` do not import torch.
+Each name imports its module when it is first used, so that `CalibratedClassifier`,
+`PredictionSetClassifier` and `SelectiveClassifier` do not import torch.
 """
 
 from typing import TYPE_CHECKING
@@ -14,6 +14,9 @@ if TYPE_CHECKING:  # editors and type checkers do not see lazy imports
     from sklearn_calib.estimators._neural.classifier import NeuralClassifier
     from sklearn_calib.estimators._neural.networks import MLP, ConvNet
     from sklearn_calib.estimators._refcal.refcal import RefCalClassifier
+    from sklearn_calib.estimators._selective.prediction_sets import (
+        PredictionSetClassifier,
+    )
     from sklearn_calib.estimators._selective.selective import SelectiveClassifier
 
 _HOMES = {
@@ -21,6 +24,7 @@ _HOMES = {
     "ConvNet": "sklearn_calib.estimators._neural.networks",
     "MLP": "sklearn_calib.estimators._neural.networks",
     "NeuralClassifier": "sklearn_calib.estimators._neural.classifier",
+    "PredictionSetClassifier": ("sklearn_calib.estimators._selective.prediction_sets"),
     "RefCalClassifier": "sklearn_calib.estimators._refcal.refcal",
     "SelectiveClassifier": "sklearn_calib.estimators._selective.selective",
     "iterate_batches": "sklearn_calib.estimators._neural.batches",
@@ -31,6 +35,7 @@ __all__ = [
     "CalibratedClassifier",
     "ConvNet",
     "NeuralClassifier",
+    "PredictionSetClassifier",
     "RefCalClassifier",
     "SelectiveClassifier",
     "iterate_batches",

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from joblib import Memory
 from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import (
     BaseCrossValidator,
     RepeatedStratifiedKFold,
@@ -59,6 +60,13 @@ def make_splits(cv, X, y, classes, **params):
         )
     _check_training_classes(classes, [y[train] for train, _ in splits])
     return splits
+
+
+def held_out_splits(estimator, cv, X, y, classes, **params):
+    """Return the splits; for a frozen classifier, all samples are held out."""
+    if isinstance(estimator, FrozenEstimator):
+        return [(slice(None), np.arange(len(y)))]
+    return make_splits(cv, X, y, classes, **params)
 
 
 def _check_no_groups(cv, error):

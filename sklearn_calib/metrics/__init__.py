@@ -98,6 +98,10 @@ from sklearn_calib.metrics._selective.risk_coverage_curve import (
     risk_at_coverage,
     risk_coverage_curve,
 )
+from sklearn_calib.metrics._selective.set_coverage import (
+    mean_set_size_loss,
+    set_coverage_score,
+)
 
 __all__ = [
     "CalibrationAccumulator",
@@ -130,6 +134,7 @@ __all__ = [
     "ks_calibration_error",
     "lowest_error_within_one_se",
     "maximum_calibration_error",
+    "mean_set_size_loss",
     "multicalibration_error",
     "net_benefit_curve",
     "net_benefit_score",
@@ -148,6 +153,7 @@ __all__ = [
     "risk_coverage_curve",
     "root_brier_score_loss",
     "score_decomposition",
+    "set_coverage_score",
     "smooth_calibration_error",
     "smooth_expected_calibration_error",
     "spiegelhalter_test",

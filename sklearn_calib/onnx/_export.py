@@ -138,7 +138,7 @@ def _check_installed() -> None:
 
 def _check_model(model: Any) -> None:
     from sklearn_calib.calibrators import GroupCalibrator
-    from sklearn_calib.estimators import SelectiveClassifier
+    from sklearn_calib.estimators import PredictionSetClassifier, SelectiveClassifier
 
     is_estimator = isinstance(model, BaseEstimator)
     if not (is_estimator and is_classifier(model) and hasattr(model, "predict_proba")):
@@ -151,6 +151,12 @@ def _check_model(model: Any) -> None:
             "A SelectiveClassifier cannot be converted to ONNX, as the label for "
             "abstention may have another type than the classes. Export "
             "model.estimator_, and compare the confidence with model.threshold_."
+        )
+    if isinstance(model, PredictionSetClassifier):
+        raise ValueError(
+            "A PredictionSetClassifier cannot be converted to ONNX, as the graph has "
+            "no output for sets. Export model.estimators_[0] if it is the only one, "
+            "and compare the scores with those of held-out samples."
         )
     if isinstance(model, GroupCalibrator):
         raise ValueError(

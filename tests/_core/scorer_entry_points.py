@@ -43,8 +43,12 @@ warnings.simplefilter("error", UserWarning)
 warnings.simplefilter("error", RuntimeWarning)
 
 assert enable_halving_search_cv
-# Those of groups need metadata.
-NAMES = [name for name in get_names() if not get_scorer(name).needs_groups]
+# Those of groups need metadata, and those of sets another classifier.
+NAMES = [
+    name
+    for name in get_names()
+    if not (get_scorer(name).needs_groups or get_scorer(name).needs_sets)
+]
 X, CODES = make_classification(
     n_samples=120, n_features=5, n_informative=4, n_redundant=0, n_classes=3,
     random_state=0,

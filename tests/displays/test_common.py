@@ -27,19 +27,24 @@ from sklearn_calib.deployment import CalibrationMonitor
 # Number of axes of a display if it is not one.
 N_AXES = {"ClasswiseReliabilityDisplay": 3, "GroupReliabilityDisplay": 3}
 DISPLAYS = {name: getattr(displays, name) for name in displays.__all__}
+# Of p-values instead of probabilities: see test_set_display.py.
+OF_SETS = ["PredictionSetDisplay"]
 OF_PREDICTIONS = [
-    name for name, c in DISPLAYS.items() if hasattr(c, "from_predictions")
+    name
+    for name, c in DISPLAYS.items()
+    if hasattr(c, "from_predictions") and name not in OF_SETS
 ]
 OF_MONITORS = [name for name, c in DISPLAYS.items() if hasattr(c, "from_monitor")]
 all_displays = pytest.mark.parametrize("name", DISPLAYS)
 of_estimators = pytest.mark.parametrize(
-    "name", [name for name in DISPLAYS if name not in OF_MONITORS]
+    "name", [name for name in DISPLAYS if name not in [*OF_MONITORS, *OF_SETS]]
 )
 of_predictions = pytest.mark.parametrize("name", OF_PREDICTIONS)
 X, CODES = load_iris(return_X_y=True)
 # The labels are not sorted, so that the tests detect a wrong order.
 LABELS = np.array(["rose", "iris", "aster"])
 Y = LABELS[CODES]
+PVALUES = np.random.default_rng(0).uniform(size=(len(Y), 3))
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +83,9 @@ def draw(classifier, network, monitor):
     def draw(display, /, *arguments, **options):
         if display in OF_MONITORS:
             return DISPLAYS[display].from_monitor(monitor, **options)
-        if display not in OF_PREDICTIONS:
+        if display in OF_SETS:
+            arguments, options = (Y, PVALUES), {"labels": np.sort(LABELS), **options}
+        elif display not in OF_PREDICTIONS:
             return DISPLAYS[display].from_history(network.history_, **options)
         from_predictions = DISPLAYS[display].from_predictions
         if not arguments:
@@ -435,7 +442,7 @@ def test_estimator_without_probabilities(name):
 
 
 @pytest.mark.parametrize(
-    "name", [n for n in DISPLAYS if n not in {*OF_PREDICTIONS, *OF_MONITORS}]
+    "name", [n for n in DISPLAYS if n not in {*OF_PREDICTIONS, *OF_MONITORS, *OF_SETS}]
 )
 def test_nothing_was_recorded(name):
     with pytest.raises(TypeError, match="estimator must be a fitted NeuralClassifier"):

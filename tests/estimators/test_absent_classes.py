@@ -15,6 +15,7 @@ from sklearn.utils import shuffle
 
 from sklearn_calib import (
     CalibratedClassifier,
+    PredictionSetClassifier,
     SelectiveClassifier,
     TemperatureScaling,
 )
@@ -176,6 +177,7 @@ def test_only_one_class_in_a_training_part():
         CalibratedClassifier(RandomForestClassifier(), TemperatureScaling()),
         CalibratedClassifier(DummyClassifier(), TemperatureScaling(), ensemble=False),
         SelectiveClassifier(DummyClassifier(), coverage=0.5),
+        PredictionSetClassifier(DummyClassifier()),
     ):
         with pytest.raises(
             ValueError, match=r"two classes .* only \['ant'\] in fold 0"

@@ -19,6 +19,7 @@ from sklearn.preprocessing import StandardScaler
 
 from sklearn_calib import (
     CalibratedClassifier,
+    PredictionSetClassifier,
     SelectiveClassifier,
     TemperatureScaling,
 )
@@ -60,8 +61,9 @@ INSIDE = {
             SelectiveClassifier(GaussianNB(), max_risk=0.2),
             "Pass the classifier without",
         ),
+        (PredictionSetClassifier(GaussianNB()), "Pass the classifier without"),
     ],
-    ids=["calibrated", "not calibrated", "coverage", "max_risk"],
+    ids=["calibrated", "not calibrated", "coverage", "max_risk", "sets"],
 )
 def test_threshold_inside_is_an_error(wrapper, way_out, name):
     kind = "Tuned" if name in {"tuned", "pipeline"} else "Fixed"

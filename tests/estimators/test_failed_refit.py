@@ -13,6 +13,7 @@ import sklearn_calib
 from sklearn_calib import (
     CalibratedClassifier,
     NeuralClassifier,
+    PredictionSetClassifier,
     RefCalClassifier,
     SelectiveClassifier,
     TemperatureScaling,
@@ -32,6 +33,7 @@ ESTIMATORS = [
     CalibratedClassifier(LogisticRegression(), TemperatureScaling(), ensemble=False),
     CalibratedClassifier(LogisticRegression(), None),
     SelectiveClassifier(LogisticRegression(), coverage=0.8, abstain_label="none", cv=2),
+    PredictionSetClassifier(LogisticRegression(), cv=2),
     SelectiveClassifier(LogisticRegression(), max_risk=0.3, abstain_label="none", cv=2),
     NeuralClassifier(max_epochs=1, random_state=0),
     NeuralClassifier(
@@ -44,7 +46,7 @@ ESTIMATORS = [
     RefCalClassifier(refine__max_epochs=1, head__max_epochs=1, random_state=0),
 ]
 all_estimators = pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
-META = (CalibratedClassifier, SelectiveClassifier)
+META = (CalibratedClassifier, PredictionSetClassifier, SelectiveClassifier)
 
 
 def failures(estimator):
@@ -168,7 +170,7 @@ def test_a_failed_partial_fit_changes_nothing(kind):
         np.testing.assert_array_equal(net.predict_proba(X), proba)
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS[:4], ids=repr)
+@pytest.mark.parametrize("estimator", ESTIMATORS[:5], ids=repr)
 def test_names_of_features_are_those_of_the_last_fit(estimator):
     """Feature names are deleted by a fit to an array."""
     estimator = clone(estimator).fit(pd.DataFrame(X, columns=list("uvwx")), Y)

@@ -17,6 +17,7 @@ from torch import nn
 from sklearn_calib import (
     CalibratedClassifier,
     NeuralClassifier,
+    PredictionSetClassifier,
     SelectiveClassifier,
     TemperatureScaling,
 )
@@ -125,6 +126,7 @@ def test_searches_and_calibration_take_a_slice_dict():
     "wrapper",
     [
         CalibratedClassifier(NET, TemperatureScaling(), cv=2, n_repeats=1),
+        PredictionSetClassifier(NET, cv=2),
         SelectiveClassifier(NET, coverage=0.8, cv=2),
     ],
 )

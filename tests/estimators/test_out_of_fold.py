@@ -24,6 +24,7 @@ from sklearn.preprocessing import StandardScaler
 
 from sklearn_calib import (
     CalibratedClassifier,
+    PredictionSetClassifier,
     SelectiveClassifier,
     TemperatureScaling,
 )
@@ -104,6 +105,7 @@ def test_training_part_of_one_class():
     [
         CalibratedClassifier(GaussianNB(), TemperatureScaling()),
         SelectiveClassifier(GaussianNB(), coverage=0.5),
+        PredictionSetClassifier(GaussianNB()),
     ],
 )
 def test_more_folds_than_samples_of_a_class(model, cv):
@@ -136,8 +138,9 @@ def test_more_folds_than_samples_of_a_class(model, cv):
         CalibratedClassifier(GaussianNB(), TemperatureScaling()),
         CalibratedClassifier(GaussianNB(), TemperatureScaling(), ensemble=False),
         SelectiveClassifier(GaussianNB(), coverage=0.5, abstain_label=-1),
+        PredictionSetClassifier(GaussianNB()),
     ],
-    ids=["ensemble", "one calibrator", "selective"],
+    ids=["ensemble", "one calibrator", "selective", "sets"],
 )
 def test_folds_that_are_none(model, cv, message):
     with pytest.raises(ValueError, match=message):

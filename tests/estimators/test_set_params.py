@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader
 from sklearn_calib import (
     CalibratedClassifier,
     NeuralClassifier,
+    PredictionSetClassifier,
     RefCalClassifier,
     SelectiveClassifier,
     TemperatureScaling,
@@ -145,6 +146,7 @@ ESTIMATORS = [
         loss="adafocal", loss__n_bins=3, encoder__hidden_sizes=(4,)
     ),
     CalibratedClassifier(NET, TemperatureScaling(), cv=2),
+    PredictionSetClassifier(NET, cv=2),
     SelectiveClassifier(NET, coverage=0.5, abstain_label=-1, cv=2),
     make_pipeline(StandardScaler(), NET),
     GridSearchCV(NET, {"lr": [0.1]}, cv=2),

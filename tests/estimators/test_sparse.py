@@ -19,6 +19,7 @@ from skorch.helper import predefined_split
 from sklearn_calib import (
     CalibratedClassifier,
     NeuralClassifier,
+    PredictionSetClassifier,
     RefCalClassifier,
     SelectiveClassifier,
 )
@@ -115,6 +116,7 @@ TASTE = np.array(["up", "up", "down", "down"] * 10)
     [
         lambda pipe: pipe,
         lambda pipe: CalibratedClassifier(pipe, None, cv=2),
+        lambda pipe: PredictionSetClassifier(pipe, cv=2),
         lambda pipe: SelectiveClassifier(pipe, coverage=0.5, abstain_label="?", cv=2),
         lambda pipe: GridSearchCV(pipe, {"neuralclassifier__lr": [0.1]}, cv=2),
         lambda pipe: make_pipeline(pipe[0], CalibratedClassifier(pipe[1], None, cv=2)),

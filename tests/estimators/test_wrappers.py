@@ -17,6 +17,7 @@ from sklearn.svm import LinearSVC
 from sklearn_calib import (
     CalibratedClassifier,
     NeuralClassifier,
+    PredictionSetClassifier,
     SelectiveClassifier,
     TemperatureScaling,
     save,
@@ -44,6 +45,7 @@ WRAPPERS = {
     "selective": lambda estimator: SelectiveClassifier(
         estimator, coverage=0.5, abstain_label=-1, cv=2
     ),
+    "sets": lambda estimator: PredictionSetClassifier(estimator, cv=2),
     "prior shift": PriorShiftClassifier,
 }
 every_wrapper = pytest.mark.parametrize("wrap", [*WRAPPERS.values()])

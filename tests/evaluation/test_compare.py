@@ -35,7 +35,11 @@ from sklearn_calib.metrics import (
 )
 
 # Those of groups need metadata.
-SCORERS = [name for name in get_scorer_names() if not get_scorer(name).needs_groups]
+SCORERS = [
+    name
+    for name in get_scorer_names()
+    if not (get_scorer(name).needs_groups or get_scorer(name).needs_sets)
+]
 # The others are calibration errors, whose true value is 0 for calibrated predictions.
 NOT_ERRORS = {
     *("coverage_at_5_percent_risk", "failure_auroc", "neg_augrc", "neg_aurc"),

@@ -126,6 +126,7 @@ FUNCTIONS = {"multicalibration_error": multicalibration_error}
 # Public names that are not held to the laws, and why.
 OF_A_METRIC = "takes a metric, which is held to the laws, as its first argument"
 OF_SCORES = "ranks scores of two samples: the laws are in test_ood.py"
+OF_SETS = "evaluates prediction sets: the laws are in test_set_coverage.py"
 OF_POSTERIORS = "compares two posteriors: the laws are in test_posterior_confidence.py"
 NOT_HELD = {
     "CalibrationAccumulator": "keeps sums, and is a class: see test_accumulator.py",
@@ -137,12 +138,14 @@ NOT_HELD = {
     "get_scorer": "looks up scorers, to which test_scorers.py holds all of them",
     "get_scorer_names": "lists scorers",
     "lowest_error_within_one_se": "chooses among results of a search",
+    "mean_set_size_loss": OF_SETS,
     "ood_aupr_score": OF_SCORES,
     "ood_auroc_score": OF_SCORES,
     "ood_detection_error": OF_SCORES,
     "overconfidence": OF_POSTERIORS,
     "per_group": OF_A_METRIC,
     "per_label": OF_A_METRIC,
+    "set_coverage_score": OF_SETS,
     "underconfidence": OF_POSTERIORS,
     "worst_group": OF_A_METRIC,
 }

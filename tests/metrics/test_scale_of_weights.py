@@ -153,6 +153,8 @@ def measure(name, options, weight):
         arguments += [other, proba]
     elif "y_true" not in parameters:
         arguments += [proba]
+    elif "y_set" in parameters:
+        arguments += [codes, proba > 0.2]
     elif "y_proba_b" in parameters:
         arguments += [codes, proba, other]
     else:

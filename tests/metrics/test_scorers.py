@@ -56,7 +56,7 @@ def of_the_positive_class(y, proba, **options):
 # folds, between which repetitions are divided.
 EFFECTIVE = {"neg_refinement", "neg_variational_calibration"}
 # Metrics by the names of scorers. Those of groups, which need metadata, are tested in
-# test_group_scorers.py.
+# test_group_scorers.py, and those of prediction sets in test_set_coverage.py.
 PROMISED = {
     "coverage_at_5_percent_risk": partial(coverage_at_risk, max_risk=0.05),
     "failure_auroc": failure_auroc_score,
@@ -111,7 +111,11 @@ PROMISED = {
     ),
     "refinement_auc": failure_auroc_score,
 }
-NAMES = [name for name in get_scorer_names() if not get_scorer(name).needs_groups]
+NAMES = [
+    name
+    for name in get_scorer_names()
+    if not (get_scorer(name).needs_groups or get_scorer(name).needs_sets)
+]
 all_scorers = pytest.mark.parametrize("name", NAMES)
 
 

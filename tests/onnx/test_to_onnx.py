@@ -31,6 +31,7 @@ import sklearn_calib
 from sklearn_calib import (
     CalibratedClassifier,
     NeuralClassifier,
+    PredictionSetClassifier,
     SelectiveClassifier,
     TemperatureScaling,
 )
@@ -305,6 +306,7 @@ def test_target_opset(data):
         (LinearSVC(), TypeError, "with predict_proba, got LinearSVC"),
         (None, TypeError, "model must be a fitted classifier .* got None"),
         (SelectiveClassifier(GaussianNB()), ValueError, r"Export model\.estimator_"),
+        (PredictionSetClassifier(GaussianNB()), ValueError, r"Export model\.estimator"),
     ],
 )
 def test_models_that_are_refused(data, model, error, message):

@@ -6,7 +6,12 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
-from sklearn_calib import CalibratedClassifier, SelectiveClassifier, TemperatureScaling
+from sklearn_calib import (
+    CalibratedClassifier,
+    PredictionSetClassifier,
+    SelectiveClassifier,
+    TemperatureScaling,
+)
 from sklearn_calib.calibrators import Calibrator, PlattScaling
 from sklearn_calib.deployment import PriorShiftClassifier
 from sklearn_calib.persistence import to_dict
@@ -66,6 +71,8 @@ def test_classifiers(table):
     }
     selective = SelectiveClassifier(classifier, coverage=0.8, abstain_label=-1)
     assert types(selective.fit(*table)) == {"SelectiveClassifier"}
+    sets = PredictionSetClassifier(classifier, conformity_score="aps")
+    assert types(sets.fit(*table)) == {"PredictionSetClassifier"}
     shift = PriorShiftClassifier(classifier)
     assert types(shift.fit(*table)) == {"PriorShiftClassifier"}
 

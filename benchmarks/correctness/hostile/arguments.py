@@ -84,6 +84,8 @@ def valid(setting):
         **dict.fromkeys(["y_true", "y"], y),
         **dict.fromkeys(["y_proba", "y_proba_a", "X", "X_new"], proba),
         **dict.fromkeys(["posterior", "y_proba_b"], other),
+        "y_set": softmax(logits, axis=1) > 0.3,
+        "y_pvalue": softmax(logits, axis=1),
         "sample_weight": rng.uniform(0.5, 2.0, N_SAMPLES),
         "labels": np.arange(n_classes),
         "metric": expected_calibration_error,

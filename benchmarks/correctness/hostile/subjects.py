@@ -36,6 +36,8 @@ COLUMN = {
     "column": values.Hostile(lambda a: a.reshape(-1, 1), VALID),
 }
 SHARED = {
+    # They have tests of their own.
+    **{key: {} for key in ["y_set", "y_pvalue"]},
     "sample_weight": values.WEIGHTS,
     "labels": arguments.LABEL_LISTS,
     "groups": arguments.GROUPS,

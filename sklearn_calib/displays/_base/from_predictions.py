@@ -117,6 +117,12 @@ class FromEstimator(Framed):
     """Mixin that adds `from_estimator` to a display with `from_predictions`."""
 
     from_predictions: ClassVar[Callable[..., Any]]
+    # The method of the classifier whose result is drawn, and what to do without it.
+    _response: ClassVar[str] = "predict_proba"
+    _other_way: ClassVar[str] = (
+        "To use decision_function, wrap it in "
+        'CalibratedClassifier(response_method="decision_function").'
+    )
 
     @classmethod
     def from_estimator(
@@ -133,7 +139,8 @@ class FromEstimator(Framed):
         Parameters
         ----------
         estimator : classifier
-            A fitted classifier with `predict_proba`.
+            A fitted classifier with `predict_proba`, for prediction sets with
+            `predict_pvalue`.
 
         X : array-like of shape (n_samples, n_features)
             Data that the classifier was not trained on.
@@ -156,7 +163,7 @@ class FromEstimator(Framed):
         Raises
         ------
         TypeError
-            If the estimator has no `predict_proba`, or `labels` is passed.
+            If the estimator does not have the method, or `labels` is passed.
         """
         if "labels" in options:
             raise TypeError(
@@ -164,16 +171,15 @@ class FromEstimator(Framed):
                 f"estimator.classes_, got {options['labels']!r:.80}. Leave labels out, "
                 "or use from_predictions."
             )
-        if not hasattr(estimator, "predict_proba"):
+        if not hasattr(estimator, cls._response):
             raise TypeError(
-                "estimator must be a classifier with predict_proba, got "
-                f"{shown(estimator)}. To use decision_function, wrap it in "
-                'CalibratedClassifier(response_method="decision_function").'
+                f"estimator must be a classifier with {cls._response}, got "
+                f"{shown(estimator)}. {cls._other_way}"
             )
         check_unmasked(X, "X")
         return cls.from_predictions(
             y,
-            estimator.predict_proba(without_gradient(X)),
+            getattr(estimator, cls._response)(without_gradient(X)),
             labels=estimator.classes_,
             name=type(estimator).__name__ if name is None else name,
             **cls._options_of(estimator, X, options),

@@ -1,1 +1,1 @@
-"""A classifier that abstains."""
+"""Classifiers that abstain, or predict sets of classes."""

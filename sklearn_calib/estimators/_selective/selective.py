@@ -30,11 +30,12 @@ from sklearn_calib._validation.types import Array, Bools, Floats
 from sklearn_calib.estimators._out_of_fold import (
     SplitterLike,
     fit_and_predict,
-    make_splits,
+    held_out_splits,
 )
 from sklearn_calib.estimators._selective.risks import measure, resolve_risks
 from sklearn_calib.estimators._selective.thresholds import (
     check_goals,
+    check_has_proba,
     check_tested_once,
     refuse_max_logit,
     resolve_abstain_label,
@@ -281,7 +282,8 @@ class SelectiveClassifier(
             confidence is NaN, or a fold is trained with one class only.
         """
         self._validate_params()
-        check_goals(self.estimator, self.coverage, self.max_risk)
+        check_goals(self.coverage, self.max_risk)
+        check_has_proba(self.estimator)
         get_confidence(self.confidence)
         self._fitted_confidence = self.confidence
         X, y, self.classes_ = check_training_data(X, y, self.estimator)
@@ -304,13 +306,11 @@ class SelectiveClassifier(
         """Fit the classifier and return held-out scores and their row indices."""
         is_frozen = isinstance(self.estimator, FrozenEstimator)
         response = "auto" if self.confidence == "max_logit" else "predict_proba"
-        if is_frozen:
-            splits = [(slice(None), np.arange(len(y)))]
-        else:
-            splits = make_splits(self.cv, X, y, self.classes_, **split_params)
+        source = self.estimator, self.cv, X, y, self.classes_
+        splits = held_out_splits(*source, **split_params)
         rows = np.concatenate([test for _, test in splits])
         if self.max_risk is not None:
-            check_tested_once(rows)
+            check_tested_once(rows, "max_risk")
         data = X, y, splits, not is_frozen, fit_params, response, self.classes_
         (self.estimator_,), scores, kind = fit_and_predict(
             self.estimator, *data, n_jobs=self.n_jobs, verbose=self.verbose

@@ -15,14 +15,18 @@ from sklearn_calib._validation.arrays import shorten, shown
 STEPS = 10_000
 
 
-def check_goals(estimator, coverage, max_risk):
-    """Raise ValueError unless one goal is given and the classifier has a confidence."""
+def check_goals(coverage, max_risk):
+    """Raise ValueError unless one goal is given."""
     if (coverage is None) == (max_risk is None):
         raise ValueError(
             "exactly one of coverage and max_risk must be given, got "
             f"coverage={coverage} and max_risk={shown(max_risk)}. Set the fraction "
             "of samples to predict, or the error rate that must not be exceeded."
         )
+
+
+def check_has_proba(estimator):
+    """Raise ValueError unless the classifier has probabilities."""
     if not hasattr(estimator, "predict_proba"):
         raise ValueError(
             "estimator must have predict_proba, got "
@@ -31,12 +35,12 @@ def check_goals(estimator, coverage, max_risk):
         )
 
 
-def check_tested_once(rows):
+def check_tested_once(rows, purpose):
     """Raise ValueError if folds test a sample repeatedly."""
     n_samples = len(np.unique(rows))
     if n_samples < len(rows):
         raise ValueError(
-            f"cv must test each sample at most once for max_risk, got {len(rows)} "
+            f"cv must test each sample at most once for {purpose}, got {len(rows)} "
             f"tests of {n_samples} samples. Use a splitter without repetitions."
         )
 

@@ -63,6 +63,10 @@ from sklearn_calib.metrics._selective.risk_coverage_curve import (
     coverage_at_risk,
     risk_at_coverage,
 )
+from sklearn_calib.metrics._selective.set_coverage import (
+    mean_set_size_loss,
+    set_coverage_score,
+)
 
 
 @validate_params({"scoring": [str, callable]})
@@ -101,6 +105,9 @@ def get_scorer(
     class, as for more classes. Scorers named after future scorers of scikit-learn, such
     as `neg_l2_calibration_error`, evaluate the probability of the positive class, which
     is the second of `estimator.classes_` or `pos_label`.
+
+    The scorers "set_coverage" and "neg_mean_set_size" call `predict_set` instead, which
+    classifiers such as :class:`~sklearn_calib.PredictionSetClassifier` have.
 
     Scorers of groups, such as `neg_multicalibration_error`, receive `groups` by
     metadata routing, which they always request. After
@@ -186,6 +193,11 @@ def _negative(metric: Metric, **options: Any) -> LabelledScorer:
     return LabelledScorer(metric, -1, options, response_method="predict_proba")
 
 
+def _of_sets(metric: Metric, sign: int) -> LabelledScorer:
+    """Return the scorer of a metric of prediction sets."""
+    return LabelledScorer(metric, sign, {}, response_method="predict_set")
+
+
 def _worst_group_error(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -253,6 +265,7 @@ _SCORERS = {
         expected_calibration_error, norm="max", **_COMING
     ),
     "neg_mce": _negative(maximum_calibration_error, mode="top_label"),
+    "neg_mean_set_size": _of_sets(mean_set_size_loss, -1),
     "neg_multicalibration_error": _negative(multicalibration_error),
     # The default, log loss with temperature scaling, may be negative.
     "neg_proper_calibration": _negative(
@@ -280,4 +293,5 @@ _SCORERS = {
     ),
     # The name of "failure_auroc" in the literature on refinement.
     "refinement_auc": _positive(failure_auroc_score),
+    "set_coverage": _of_sets(set_coverage_score, 1),
 }

@@ -1,0 +1,422 @@
+"""`PredictionSetClassifier`: conformal prediction sets of any classifier."""
+
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_calib._sklearn.doc_links import DocumentedEstimator
+from sklearn_calib._sklearn.metadata_routing import RoutingMixin
+from sklearn_calib._sklearn.response import predict_scores
+from sklearn_calib._sklearn.rollback import restores
+from sklearn_calib._sklearn.training_data import (
+    MatrixLike,
+    check_training_data,
+    copy_features,
+)
+from sklearn_calib._validation.arrays import row_blocks
+from sklearn_calib._validation.declarations import (
+    BETWEEN_0_AND_1,
+    PROGRESS,
+    Interval,
+    StrOptions,
+)
+from sklearn_calib._validation.labels import encode_labels
+from sklearn_calib._validation.probabilities import (
+    LEVEL_ROUNDING,
+    check_sample_weight,
+)
+from sklearn_calib._validation.types import Array, Bools, Floats, Seed
+from sklearn_calib.estimators._out_of_fold import (
+    SplitterLike,
+    fit_and_predict,
+    held_out_splits,
+)
+from sklearn_calib.estimators._selective.conformity import (
+    class_scores,
+    tabulate,
+    weight_below,
+)
+from sklearn_calib.estimators._selective.thresholds import (
+    check_has_proba,
+    check_tested_once,
+)
+
+
+class PredictionSetClassifier(
+    RoutingMixin, ClassifierMixin, MetaEstimatorMixin, DocumentedEstimator
+):
+    r"""Conformal prediction: sets of classes that contain the true class.
+
+    A set contains the true class of a new sample with probability `confidence_level`,
+    whatever the classifier and the distribution are. The better the classifier, the
+    smaller are the sets. They are calibrated with :term:`held-out data`.
+
+    Parameters
+    ----------
+    estimator : estimator
+        The classifier, with `predict_proba`. Pass a fitted classifier as
+        `FrozenEstimator(estimator)`; then all data given to `fit` are used to calibrate
+        the sets, and must not contain its training data.
+
+    confidence_level : float in (0, 1), default=0.9
+        Wanted coverage, the probability that a set contains the true class. It can be
+        changed after `fit` with `set_params`.
+
+    conformity_score : {"lac", "aps", "raps"}, default="lac"
+        Score of a class, which decides whether it is in a set:
+
+        - "lac", least ambiguous classifier [1]_: 1 minus the probability of the class.
+          It has the smallest sets on average.
+        - "aps", adaptive prediction sets [2]_: total probability of the more probable
+          classes, plus a random fraction of that of the class itself. The sets are
+          larger for difficult samples, and smaller for easy ones.
+        - "raps", regularized adaptive prediction sets [3]_: "aps" with a penalty of
+          `lambd` for each rank above `k_reg`, which avoids large sets for many classes.
+
+    lambd : float, default=0.01
+        Penalty for each rank, used by "raps". From 1 on, sets have a fixed size.
+
+    k_reg : int, default=5
+        Number of the most probable classes without a penalty, used by "raps".
+
+    per_class : bool, default=False
+        Whether to calibrate each class with the held-out samples of this class only
+        (Mondrian conformal prediction [4]_). The coverage is then guaranteed for the
+        samples of each class, and not only for all samples together.
+
+    allow_empty : bool, default=True
+        Whether sets can be empty. With False, the most probable class is in every set,
+        and the coverage may exceed the level. It can be changed after `fit`.
+
+    cv : int, cross-validation generator or iterable, default=5
+        Splitting strategy for the held-out predictions; an int is the number of
+        stratified folds. Each sample can be held out once at most. The sets use the
+        classifiers of all folds. With a single split, such as
+        `ShuffleSplit(1, test_size=0.5)`, one classifier is trained on one part and
+        calibrated on the other, as with a `FrozenEstimator`.
+
+    random_state : int, RandomState instance or None, default=None
+        Controls the random draws of "aps" and "raps". With an int, each call of
+        `predict_set` repeats the same draws. Use None if samples are predicted one
+        by one.
+
+    n_jobs : int, default=None
+        Number of classifiers to train in parallel; -1 means all processors.
+
+    verbose : int, default=0
+        Level of the progress messages of :class:`joblib.Parallel`.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels, sorted.
+
+    estimators_ : list
+        The fitted classifiers, one for each split, or the frozen classifier.
+
+    n_features_in_ : int
+        Number of features. Defined only if the classifier has it.
+
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the features. Defined only if the classifier has them.
+
+    See Also
+    --------
+    SelectiveClassifier : Predict one class, or abstain.
+    CalibratedClassifier : Calibrate the probabilities.
+    sklearn_calib.metrics.set_coverage_score : Fraction of sets with the true class.
+    sklearn_calib.metrics.mean_set_size_loss : Mean number of classes in a set.
+
+    Notes
+    -----
+    For one classifier and n held-out samples (split conformal prediction), a class is
+    in the set if its score is at most the :math:`\lceil (n + 1) c \rceil`-th smallest
+    score of the true classes of these samples, where c is `confidence_level`. If
+    samples are exchangeable, the coverage is at least c, on average over held-out and
+    new samples [4]_. Without ties of scores, it is at most :math:`c + 1 / (n + 1)`, and
+    given the held-out samples it has a beta distribution. Ties of scores can only
+    increase it. If :math:`\lceil (n + 1) c \rceil > n`, all classes are in every set.
+
+    With K > 1 folds (cross-conformal prediction, or CV+ [2]_, [5]_), a class is in the
+    set if less than :math:`(n + 1) c` held-out samples have a lower score than the
+    class has for the classifier of their fold. With :math:`\alpha = 1 - c`, the
+    guaranteed coverage is :math:`1 - 2 \alpha - \min \{ 2 (1 - 1 / K) / (n / K + 1),
+    (1 - K / n) / (K + 1) \}`, for folds of equal sizes. It is usually close to c.
+
+    With `per_class`, this holds for each class, where n is the number of its held-out
+    samples. A class without held-out samples is in every set. Of a few samples, it is
+    in every set as well: the level 0.9 needs 9 samples of a class.
+
+    A set is empty if all classes have larger scores than most held-out samples have.
+    This happens if the classifier is more accurate than the level, so that 0.9 is
+    reached without a class for some samples. The coverage counts them as errors.
+
+    The scores of "aps" and "raps" contain one random draw for each sample, as in the
+    papers. The guarantee includes the draws, which also make ties unlikely. Equal
+    probabilities share their total and their last rank, so that the order of the
+    classes does not matter.
+
+    A sample with weight 2 counts as two held-out samples, so the guarantee holds for
+    weights that are numbers of samples. Their scale matters: n is their sum.
+
+    `predict_proba` is that of the classifier, averaged over the folds. The sets depend
+    on the probabilities, so calibrating first may change their sizes, and never their
+    guarantee: `PredictionSetClassifier(CalibratedClassifier(classifier))`.
+
+    References
+    ----------
+    .. [1] M. Sadinle, J. Lei and L. Wasserman, "Least Ambiguous Set-Valued Classifiers
+       With Bounded Error Levels", Journal of the American Statistical Association 114,
+       2019.
+    .. [2] Y. Romano, M. Sesia and E. J. Candès, "Classification with Valid and Adaptive
+       Coverage", NeurIPS 2020, equations 5 and 10, theorem 2.
+    .. [3] A. N. Angelopoulos, S. Bates, J. Malik and M. I. Jordan, "Uncertainty Sets
+       for Image Classifiers using Conformal Prediction", ICLR 2021, equation 4.
+    .. [4] V. Vovk, A. Gammerman and G. Shafer, "Algorithmic Learning in a Random
+       World", Springer, 2005, sections 2.2 and 4.5.
+    .. [5] V. Vovk, "Cross-conformal predictors", Annals of Mathematics and Artificial
+       Intelligence 74, 2015.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.model_selection import train_test_split
+    >>> from sklearn.naive_bayes import BernoulliNB
+    >>> from sklearn_calib.estimators import PredictionSetClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> X, X_test, y, y_test = train_test_split(X > 8, y, random_state=0)
+    >>> model = PredictionSetClassifier(BernoulliNB(), confidence_level=0.95)
+    >>> y_set = model.fit(X, y).predict_set(X_test)
+    >>> [model.classes_[row].tolist() for row in y_set[4:9]]
+    [[6], [7], [1], [9], [5, 8]]
+    """
+
+    _weighted_part = "calibration of the sets"
+    _parameter_constraints = {
+        "confidence_level": BETWEEN_0_AND_1,
+        "conformity_score": [StrOptions({"aps", "lac", "raps"})],
+        "lambd": [Interval(Real, 0, None, closed="left")],
+        "k_reg": [Interval(Integral, 0, None, closed="left")],
+        "per_class": ["boolean"],
+        "allow_empty": ["boolean"],
+        "cv": ["cv_object"],
+        "random_state": ["random_state"],
+        **PROGRESS,
+    }
+
+    def __init__(
+        self,
+        estimator: BaseEstimator,
+        *,
+        confidence_level: float = 0.9,
+        conformity_score: str = "lac",
+        lambd: float = 0.01,
+        k_reg: int = 5,
+        per_class: bool = False,
+        allow_empty: bool = True,
+        cv: SplitterLike = 5,
+        random_state: Seed = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.confidence_level = confidence_level
+        self.conformity_score = conformity_score
+        self.lambd = lambd
+        self.k_reg = k_reg
+        self.per_class = per_class
+        self.allow_empty = allow_empty
+        self.cv = cv
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @restores()
+    def fit(
+        self,
+        X: MatrixLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        **fit_params: Any,
+    ) -> Self:
+        """Train the classifier and calibrate the sets.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training data in the form that the classifier accepts. For a
+            `FrozenEstimator`, held-out data.
+
+        y : array-like of shape (n_samples,)
+            Labels of any type, of at least two classes.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights, for the classifier and for the sets.
+
+        **fit_params : dict
+            Passed to `fit` of the classifier. Values of length n_samples are split
+            like X. With metadata routing enabled, also passed to the splitter.
+
+        Returns
+        -------
+        self : PredictionSetClassifier
+            The fitted classifier.
+
+        Raises
+        ------
+        ValueError
+            If the folds hold out a sample repeatedly, a fold is trained with one class
+            only, or the classifier has a decision threshold.
+        """
+        self._validate_params()
+        check_has_proba(self.estimator)
+        X, y, self.classes_ = check_training_data(X, y, self.estimator)
+        weight = check_sample_weight(sample_weight, y)
+        fit_params, split_params = self._route(weight, fit_params)
+        labels = self.classes_
+        codes = encode_labels(y, labels=labels, n_classes=len(labels), name="y")
+        source = self.estimator, self.cv, X, y, labels
+        splits = held_out_splits(*source, **split_params)
+        tests = [test for _, test in splits]
+        check_tested_once(np.concatenate(tests), "prediction sets")
+        data = X, y, splits, False, fit_params, "predict_proba", labels
+        self.estimators_, held_out, _ = fit_and_predict(
+            self.estimator, *data, n_jobs=self.n_jobs, verbose=self.verbose
+        )
+        for classifier in self.estimators_:
+            self._refuse_threshold(classifier)  # that a search has chosen
+        self._fitted_score = self.conformity_score, self.lambd, self.k_reg
+        weight = np.ones(len(codes)) if weight is None else weight.astype(np.float64)
+        self._calibrate(held_out, [(codes[test], weight[test]) for test in tests])
+        copy_features(self.estimators_[0], self)
+        return self
+
+    def _calibrate(self, held_out: Any, targets: Any) -> None:
+        """Tabulate the scores of true classes, of each fold and of each class or all.
+
+        `targets` are the codes and the weights of each fold.
+        """
+        rng = check_random_state(self.random_state)
+        n_tables = len(self.classes_) if self.per_class else 1
+        self._tables = []
+        for proba, (codes, weight) in zip(held_out, targets, strict=True):
+            uniform = rng.uniform(size=len(codes))
+            scores = np.empty(len(codes))
+            for rows in row_blocks(*proba.shape):
+                every = class_scores(proba[rows], uniform[rows], *self._fitted_score)
+                scores[rows] = every[np.arange(len(every)), codes[rows]]
+            kinds = codes if self.per_class else np.zeros_like(codes)
+            self._tables.append(
+                [
+                    tabulate(scores[kinds == kind], weight[kinds == kind])
+                    for kind in range(n_tables)
+                ]
+            )
+        # The draws of predictions must not repeat those of the held-out samples.
+        seed = rng.randint(np.iinfo(np.int32).max)
+        is_seed = isinstance(self.random_state, Integral)
+        self._random_state = seed if is_seed else self.random_state
+
+    def predict_pvalue(self, X: MatrixLike) -> Floats:
+        """Return the conformal p-value of each class.
+
+        A class is in the set of `predict_set` if its p-value is above
+        `1 - confidence_level`. A p-value is 1 plus the number of held-out samples with
+        at least the score of the class, divided by 1 plus their number.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Data in the form that the classifier accepts.
+
+        Returns
+        -------
+        pvalue : ndarray of shape (n_samples, n_classes)
+            In (0, 1], in the order of `classes_`. With `allow_empty=False`, that of the
+            most probable class is 1.
+        """
+        members = self._members(X)
+        rng = check_random_state(self._random_state)
+        uniform = rng.uniform(size=len(members[0]))
+        n_held_out = sum(
+            np.array([total[-1] for _, total in tables]) for tables in self._tables
+        )
+        pvalue = np.empty(members[0].shape)
+        for rows in row_blocks(*members[0].shape):
+            below = sum(
+                self._below(tables, proba[rows], uniform[rows])
+                for tables, proba in zip(self._tables, members, strict=True)
+            )
+            pvalue[rows] = (n_held_out - below + 1) / (n_held_out + 1)
+        if not self.allow_empty:
+            predicted = np.mean(members, axis=0).argmax(axis=1)
+            pvalue[np.arange(len(pvalue)), predicted] = 1
+        return pvalue
+
+    def _members(self, X: MatrixLike) -> list[Floats]:
+        """Return the probabilities of each classifier."""
+        check_is_fitted(self)
+        return [
+            predict_scores(each, X, from_logits=False, classes=self.classes_)
+            for each in self.estimators_
+        ]
+
+    def _below(self, tables: Any, proba: Floats, uniform: Floats) -> Floats:
+        """Return the weight of one fold's held-out samples with lower scores."""
+        scores = class_scores(proba, uniform, *self._fitted_score)
+        if len(tables) == 1:
+            return weight_below(tables[0], scores)
+        columns = zip(tables, scores.T, strict=True)
+        return np.column_stack([weight_below(*column) for column in columns])
+
+    def predict_set(self, X: MatrixLike) -> Bools:
+        """Return which classes are in the set of each sample.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Data in the form that the classifier accepts.
+
+        Returns
+        -------
+        y_set : ndarray of shape (n_samples, n_classes), dtype bool
+            Columns are in the order of `classes_`.
+        """
+        return self.predict_pvalue(X) > 1 - self.confidence_level + LEVEL_ROUNDING
+
+    def predict(self, X: MatrixLike) -> Array:
+        """Predict the most probable class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Data in the form that the classifier accepts.
+
+        Returns
+        -------
+        y_pred : ndarray of shape (n_samples,)
+            Predicted labels; ties go to the first class.
+        """
+        predicted = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[predicted]
+
+    def predict_proba(self, X: MatrixLike) -> Floats:
+        """Predict probabilities, averaged over the classifiers of the folds.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Data in the form that the classifier accepts.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_samples, n_classes)
+            Columns are in the order of `classes_`.
+        """
+        members = self._members(X)
+        return members[0] if len(members) == 1 else np.mean(members, axis=0)

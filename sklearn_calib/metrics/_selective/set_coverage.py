@@ -1,0 +1,174 @@
+"""Coverage and size of prediction sets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sklearn_calib._validation.arrays import as_numbers, on_cpu
+from sklearn_calib._validation.declarations import TARGETS, validate_params
+from sklearn_calib._validation.labels import encode_labels
+from sklearn_calib._validation.probabilities import check_place, check_sample_weight
+from sklearn_calib._validation.samples import check_columns, check_order
+from sklearn_calib._validation.types import Bools, Ints, Weights
+
+OF_SETS = {
+    "y_true": TARGETS["y_true"],
+    "y_set": ["array-like"],
+    "labels": TARGETS["labels"],
+    "sample_weight": TARGETS["sample_weight"],
+}
+
+
+@validate_params(OF_SETS)
+def set_coverage_score(
+    y_true: ArrayLike,
+    y_set: ArrayLike,
+    *,
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    """Coverage of prediction sets: fraction of the sets that contain the true class.
+
+    It should be close to the confidence level of the sets. Higher is better, but sets
+    of all classes have the coverage 1, so compare :func:`mean_set_size_loss` too.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        True labels, of any type.
+
+    y_set : array-like of shape (n_samples, n_classes)
+        Whether each class is in the set of each sample, as booleans or as 0 and 1, such
+        as the result of `predict_set`.
+
+    labels : array-like of shape (n_classes,), default=None
+        Labels of the columns of `y_set`, such as `estimator.classes_`. By default,
+        the sorted distinct values of `y_true`, which must then contain every class.
+
+    sample_weight : array-like of shape (n_samples,), default=None
+        Sample weights. A weight of 2 is equivalent to including the sample twice.
+
+    Returns
+    -------
+    coverage : float
+        Weighted fraction of covered samples, in [0, 1].
+
+    Raises
+    ------
+    ValueError
+        If the labels do not match the columns of `y_set`, or `y_set` contains other
+        values than 0 and 1.
+
+    See Also
+    --------
+    mean_set_size_loss : Mean number of classes in a set.
+    sklearn_calib.PredictionSetClassifier : Classifier that predicts sets.
+
+    Notes
+    -----
+    :func:`per_group` computes the coverage of each group of samples. With
+    `groups=y_true`, the groups are the classes. :func:`worst_group` with
+    `greater_is_better=True` returns the lowest of these coverages, and
+    :func:`bootstrap_interval` an interval.
+
+    The scorer "set_coverage" evaluates classifiers with the method `predict_set`.
+
+    Examples
+    --------
+    >>> from sklearn_calib.metrics import per_group, set_coverage_score
+    >>> y_true = ["ant", "ant", "bee", "bee"]
+    >>> y_set = [[1, 0], [1, 1], [1, 0], [0, 0]]
+    >>> set_coverage_score(y_true, y_set)
+    0.5
+    >>> per_group(set_coverage_score, y_true, y_set, groups=y_true)
+             n_samples  value
+    ant              2    1.0
+    bee              2    0.0
+    overall          4    0.5
+    """
+    sets, codes, weight = _read_sets(y_true, y_set, labels, sample_weight)
+    return float(np.average(sets[np.arange(len(codes)), codes], weights=weight))
+
+
+@validate_params(OF_SETS)
+def mean_set_size_loss(
+    y_true: ArrayLike,
+    y_set: ArrayLike,
+    *,
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    """Mean size of prediction sets: mean number of classes in a set.
+
+    Of sets with the same coverage, those with the lower mean size are better.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        True labels, of any type. Only their number and the classes are checked.
+
+    y_set : array-like of shape (n_samples, n_classes)
+        Whether each class is in the set of each sample, as booleans or as 0 and 1, such
+        as the result of `predict_set`.
+
+    labels : array-like of shape (n_classes,), default=None
+        Labels of the columns of `y_set`, such as `estimator.classes_`. By default,
+        the sorted distinct values of `y_true`, which must then contain every class.
+
+    sample_weight : array-like of shape (n_samples,), default=None
+        Sample weights. A weight of 2 is equivalent to including the sample twice.
+
+    Returns
+    -------
+    size : float
+        Weighted mean number of classes, in [0, n_classes].
+
+    Raises
+    ------
+    ValueError
+        If the labels do not match the columns of `y_set`, or `y_set` contains other
+        values than 0 and 1.
+
+    See Also
+    --------
+    set_coverage_score : Fraction of the sets that contain the true class.
+
+    Notes
+    -----
+    The scorer "neg_mean_set_size" evaluates classifiers with the method `predict_set`.
+
+    Examples
+    --------
+    >>> from sklearn_calib.metrics import mean_set_size_loss
+    >>> mean_set_size_loss([0, 0, 1, 1], [[1, 0], [1, 1], [1, 0], [0, 0]])
+    1.0
+    """
+    sets, _, weight = _read_sets(y_true, y_set, labels, sample_weight)
+    return float(np.average(sets.sum(axis=1), weights=weight))
+
+
+def _read_sets(
+    y_true: Any, y_set: Any, labels: Any, sample_weight: Any
+) -> tuple[Bools, Ints, Weights]:
+    """Return checked sets, the columns of the true classes, and weights."""
+    check_place(y_set, "y_set")
+    check_order(y_set, y_true, "y_set")
+    sets = as_numbers(on_cpu(y_set), "y_set")
+    if sets.ndim != 2 or sets.shape[1] < 2 or not np.isin(sets, (0, 1)).all():
+        raise ValueError(
+            "y_set must contain whether each class is in the set of each sample, as 0 "
+            "or 1, in the shape (n_samples, n_classes), got an array of shape "
+            f"{sets.shape} with values from {sets.min(initial=1):g} to "
+            f"{sets.max(initial=0):g}. Pass the result of predict_set."
+        )
+    codes = encode_labels(y_true, labels=labels, n_classes=sets.shape[1])
+    if len(codes) != len(sets):
+        raise ValueError(
+            f"y_true must contain one label for each row of y_set, got {len(codes)} "
+            f"labels and {len(sets)} rows. Pass both for the same samples."
+        )
+    check_columns(y_set, y_true, labels, "y_set")
+    return sets != 0, codes, check_sample_weight(sample_weight, sets)

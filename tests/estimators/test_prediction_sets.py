@@ -1,0 +1,433 @@
+"""`PredictionSetClassifier`: recorded sets, coverage, and use with scikit-learn."""
+
+import pickle
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import betabinom, kstest
+from sklearn import config_context
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    KFold,
+    RepeatedStratifiedKFold,
+    ShuffleSplit,
+    StratifiedKFold,
+)
+from sklearn.naive_bayes import GaussianNB
+from sklearn.svm import LinearSVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from sklearn_calib.estimators import PredictionSetClassifier
+
+SCORES = ["lac", "aps", "raps"]
+NAMES = np.array(["ant", "bee", "cat", "dog"])
+all_scores = pytest.mark.parametrize("score", SCORES)
+
+
+class Recorded(ClassifierMixin, BaseEstimator):
+    """Fitted classifier whose features are its predicted probabilities."""
+
+    def __init__(self, n_classes=4):
+        self.n_classes = n_classes
+
+    def fit(self, *_):
+        return self
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+    @property
+    def classes_(self):
+        return np.arange(self.n_classes)
+
+    def predict_proba(self, X):
+        return X
+
+
+class Draws(np.random.RandomState):
+    """Random state with the given uniform numbers."""
+
+    def __init__(self, *draws):
+        super().__init__(0)
+        self.draws = iter(draws)
+
+    def uniform(self, size):
+        draws = np.array(next(self.draws))
+        assert draws.shape == (size,)
+        return draws
+
+
+def recorded(n_classes=4, **params):
+    """Return a classifier around one whose features are its probabilities."""
+    return PredictionSetClassifier(FrozenEstimator(Recorded(n_classes)), **params)
+
+
+def draw(rng, n_samples, decimals=None):
+    """Return probabilities of four classes and labels, with ties if they are rounded.
+
+    The probabilities are too extreme.
+    """
+    true = rng.dirichlet(np.ones(4), size=n_samples)
+    y = (rng.uniform(size=(n_samples, 1)) > true.cumsum(axis=1)[:, :-1]).sum(axis=1)
+    proba = true**2 / (true**2).sum(axis=1, keepdims=True)
+    if decimals is not None:
+        proba = proba.round(decimals) + 1e-3
+        proba /= proba.sum(axis=1, keepdims=True)
+    return proba, y
+
+
+def make_data(n_samples=200, random_state=0):
+    """Return noisy data of four classes."""
+    rng = np.random.default_rng(random_state)
+    y = np.arange(n_samples) % 4
+    return 1.5 * np.eye(4)[y] + rng.normal(size=(n_samples, 4)), y
+
+
+def coverage(y_set, y):
+    return y_set[np.arange(len(y)), y].mean()
+
+
+@parametrize_with_checks([PredictionSetClassifier(LogisticRegression(), cv=2)])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_scikit_learn_checks(estimator, check):
+    check(estimator.set_params(estimator__tol=0.1))
+
+
+# Sets of other programs
+
+
+@pytest.fixture(scope="module")
+def others(reference):
+    """Return what was recorded, and a function that fits to the same samples."""
+    table = reference("sets_conformal")
+    inputs = {name: np.array(each) for name, each in table["inputs"].items()}
+
+    def fit(draws=None, **params):
+        random_state = draws and Draws(draws["held_out"], draws["new"])
+        model = recorded(6, random_state=random_state, **params)
+        return model.fit(inputs["held_out"], inputs["labels"])
+
+    return table, inputs["new"], fit
+
+
+def test_pvalues_of_crepes(others):
+    table, new, fit = others
+    expected = table["crepes"]
+    assert_allclose(fit().predict_pvalue(new), expected["pvalues"], atol=1e-12)
+    by_class = fit(per_class=True).predict_pvalue(new)
+    assert_allclose(by_class, expected["pvalues_by_class"], atol=1e-12)
+
+
+def as_sets(rows):
+    return np.array([[digit == "1" for digit in row] for row in rows])
+
+
+def test_sets_of_mapie(others):
+    table, new, fit = others
+    # MAPIE subtracts the fraction of the class from its cumulated probability.
+    draws = {name: 1 - np.array(u) for name, u in table["mapie"]["draws"].items()}
+    for score in ("lac", "aps"):
+        for level, expected in table["mapie"][score].items():
+            model = fit(draws, conformity_score=score, confidence_level=float(level))
+            if score == "lac":
+                model = fit(conformity_score=score, confidence_level=float(level))
+            assert_array_equal(model.predict_set(new), as_sets(expected))
+
+
+def test_sets_of_the_authors_of_raps(others):
+    table, new, fit = others
+    expected = table["raps"]
+    options = {"conformity_score": "raps", "k_reg": 2, "lambd": 0.1}
+    for level, rows in expected["sets"].items():
+        model = fit(expected["draws"], confidence_level=float(level), **options)
+        assert_array_equal(model.predict_set(new), as_sets(rows))
+
+
+def test_raps_without_a_penalty_is_aps(others):
+    table, new, fit = others
+    draws = table["raps"]["draws"]
+    expected = fit(draws, conformity_score="aps").predict_pvalue(new)
+    for penalty in ({"lambd": 0.0}, {"k_reg": 6}):
+        model = fit(draws, conformity_score="raps", **penalty)
+        assert_array_equal(model.predict_pvalue(new), expected)
+
+
+@pytest.mark.parametrize("level", [0.7, 0.9])
+def test_cross_conformal_sets_by_the_definition(level):
+    """Equation 10 of Romano, Sesia and Candès (2020), with loops."""
+    X, y = make_data(60)
+    X_test = make_data(20, random_state=1)[0]
+    model = PredictionSetClassifier(
+        GaussianNB(), confidence_level=level, cv=KFold(3, shuffle=True, random_state=0)
+    )
+    n_lower = np.zeros((20, 4))
+    for train, test in model.cv.split(X):
+        fold = GaussianNB().fit(X[train], y[train])
+        scores = 1 - fold.predict_proba(X_test)
+        for proba, label in zip(fold.predict_proba(X[test]), y[test], strict=True):
+            n_lower += 1 - proba[label] < scores
+    y_set = model.fit(X, y).predict_set(X_test)
+    assert_array_equal(y_set, n_lower < level * 61 - 1e-9)
+    assert y_set.any()
+    assert not y_set.all()
+
+
+# What is guaranteed
+
+
+@all_scores
+def test_coverage_has_its_beta_binomial_distribution(score):
+    n_draws, n_samples, n_new = 150, 24, 40
+    rng, counts = np.random.default_rng(0), []
+    for seed in range(n_draws):
+        model = recorded(conformity_score=score, random_state=seed)
+        model.fit(*draw(rng, n_samples))
+        X, y = draw(rng, n_new)
+        counts.append(round(n_new * coverage(model.predict_set(X), y)))
+    # The 23rd of 24 scores is the threshold.
+    law = betabinom(n_new, 23, 2)
+    assert abs(np.mean(counts) - law.mean()) < 4 * law.std() / np.sqrt(n_draws)
+    # Of a discrete distribution, the p-value is too large, and rejects more rarely.
+    assert kstest(counts, law.cdf).statistic < 0.2 + law.pmf(n_new)
+
+
+@all_scores
+@pytest.mark.parametrize("per_class", [False, True])
+def test_ties_do_not_reduce_the_coverage(score, per_class):
+    rng, found = np.random.default_rng(0), []
+    params = {"conformity_score": score, "per_class": per_class}
+    for seed in range(60):
+        model = recorded(**params, random_state=seed).fit(*draw(rng, 100, 1))
+        X, y = draw(rng, 100, 1)
+        found.append(coverage(model.predict_set(X), y))
+    assert np.mean(found) > 0.9 - 4 * np.std(found) / np.sqrt(60)
+
+
+def test_equal_scores_of_all_samples():
+    """Then no class can be left out."""
+    X = np.full((50, 4), 0.25)
+    assert recorded().fit(X, np.arange(50) % 4).predict_set(X[:3]).all()
+
+
+@pytest.mark.parametrize(("level", "n_needed"), [(0.9, 9), (0.7, 3), (0.99, 99)])
+def test_all_classes_are_in_the_sets_of_too_few_samples(level, n_needed):
+    X, y = draw(np.random.default_rng(0), 2000)
+    model = recorded(confidence_level=level)
+    assert model.fit(X[: n_needed - 1], y[: n_needed - 1]).predict_set(X).all()
+    assert not model.fit(X[:n_needed], y[:n_needed]).predict_set(X).all()
+
+
+def test_a_class_without_held_out_samples_is_in_all_sets():
+    X, y = draw(np.random.default_rng(0), 300)
+    some = y != 2
+    model = recorded(per_class=True).fit(X[some], y[some])
+    is_in = model.predict_set(X).all(axis=0)
+    assert is_in.tolist() == [False, False, True, False]
+
+
+def test_coverage_of_each_class():
+    """Only thresholds of each class cover the class that is predicted too rarely."""
+    rng = np.random.default_rng(0)
+    X, y = draw(rng, 4000)
+    X = X * [1, 1, 1, 0.1]
+    X /= X.sum(axis=1, keepdims=True)
+    covered = [
+        coverage(recorded(per_class=each).fit(X, y).predict_set(X)[y == 3], y[y == 3])
+        for each in (False, True)
+    ]
+    assert covered[0] < 0.75
+    assert covered[1] == pytest.approx(0.9, abs=0.01)
+
+
+def test_sets_grow_with_the_level_without_another_fit():
+    X, y = draw(np.random.default_rng(0), 300)
+    model = recorded().fit(X, y)
+    sets = [
+        model.set_params(confidence_level=level).predict_set(X)
+        for level in (0.5, 0.7, 0.9, 0.99)
+    ]
+    for small, large in pairwise(sets):
+        assert (large >= small).all()
+        assert large.sum() > small.sum()
+    assert_array_equal(sets[2], model.predict_pvalue(X) > 0.1 + 1e-9)
+
+
+@all_scores
+def test_empty_sets_can_be_excluded(score):
+    X, y = draw(np.random.default_rng(0), 300)
+    model = recorded(confidence_level=0.3, conformity_score=score, random_state=0)
+    sets = model.fit(X, y).predict_set(X)
+    is_empty = ~sets.any(axis=1)
+    assert is_empty.any()
+    filled = model.set_params(allow_empty=False).predict_set(X)
+    sets[np.arange(300), X.argmax(axis=1)] = True
+    assert_array_equal(filled, sets)
+
+
+@all_scores
+def test_the_order_of_classes_does_not_matter(score):
+    """With ties of probabilities, too."""
+    X, y = draw(np.random.default_rng(0), 300, 1)
+    order = np.array([2, 0, 3, 1])
+    model = recorded(conformity_score=score, random_state=0)
+    expected = model.fit(X, y).predict_pvalue(X)[:, order]
+    permuted = model.fit(X[:, order], np.argsort(order)[y])
+    assert_allclose(permuted.predict_pvalue(X[:, order]), expected, rtol=1e-12)
+
+
+# The classifiers
+
+
+def test_a_single_split_is_a_frozen_classifier():
+    X, y = make_data()
+    cv = ShuffleSplit(1, test_size=0.5, random_state=0)
+    ((train, test),) = cv.split(X)
+    model = PredictionSetClassifier(GaussianNB(), cv=cv).fit(X, y)
+    frozen = FrozenEstimator(GaussianNB().fit(X[train], y[train]))
+    expected = PredictionSetClassifier(frozen).fit(X[test], y[test])
+    assert_array_equal(model.predict_pvalue(X), expected.predict_pvalue(X))
+    assert_array_equal(model.predict_proba(X), frozen.predict_proba(X))
+    assert expected.estimators_ == [frozen]
+
+
+def test_probabilities_are_averaged_over_the_folds():
+    X, y = make_data()
+    model = PredictionSetClassifier(GaussianNB(), cv=3).fit(X, y)
+    folds = [GaussianNB().fit(X[t], y[t]) for t, _ in StratifiedKFold(3).split(X, y)]
+    expected = np.mean([fold.predict_proba(X) for fold in folds], axis=0)
+    assert_allclose(model.predict_proba(X), expected, rtol=1e-12)
+    assert_array_equal(model.predict(X), expected.argmax(axis=1))
+    assert model.score(X, y) == np.mean(model.predict(X) == y)
+
+
+def test_random_draws():
+    X, y = draw(np.random.default_rng(0), 300)
+    model = recorded(conformity_score="aps", random_state=0).fit(X, y)
+    expected = model.predict_pvalue(X)
+    assert_array_equal(model.predict_pvalue(X), expected)
+    assert_array_equal(clone(model).fit(X, y).predict_pvalue(X), expected)
+    assert (
+        clone(model).set_params(random_state=1).fit(X, y).predict_pvalue(X) != expected
+    ).any()
+    # The draws of held-out samples are not used again.
+    first = np.random.RandomState(0).uniform(size=300)
+    again = recorded(conformity_score="aps", random_state=Draws(first, first))
+    assert (again.fit(X, y).predict_pvalue(X) != expected).any()
+    for random_state in (None, np.random.RandomState(0)):
+        model = recorded(conformity_score="aps", random_state=random_state).fit(X, y)
+        assert (model.predict_pvalue(X) != model.predict_pvalue(X)).any()
+
+
+def test_parameters_of_the_score_are_those_of_fit():
+    X, y = draw(np.random.default_rng(0), 300)
+    model = recorded(conformity_score="raps", random_state=0).fit(X, y)
+    expected = model.predict_pvalue(X)
+    model.set_params(conformity_score="lac", lambd=9, per_class=True, random_state=1)
+    assert_array_equal(model.predict_pvalue(X), expected)
+
+
+# Weights and metadata
+
+
+@pytest.mark.parametrize("per_class", [False, True])
+def test_weights_are_repetitions(per_class):
+    X, y = draw(np.random.default_rng(0), 200)
+    weight = np.arange(200) % 3
+    model = recorded(per_class=per_class).fit(X, y, sample_weight=weight)
+    repeated = clone(model).fit(X.repeat(weight, axis=0), y.repeat(weight))
+    assert_array_equal(model.predict_pvalue(X), repeated.predict_pvalue(X))
+    plain = clone(model).fit(X, y)
+    assert (plain.predict_pvalue(X) != model.predict_pvalue(X)).any()
+
+
+def test_metadata_are_routed():
+    X, y = make_data()
+    weight = np.where(y == 0, 5.0, 1.0)
+    groups = np.arange(200) // 50
+    with config_context(enable_metadata_routing=True):
+        inner = GaussianNB().set_fit_request(sample_weight=True)
+        model = PredictionSetClassifier(inner, cv=GroupKFold(2))
+        model.fit(X, y, sample_weight=weight, groups=groups)
+    for fold, (train, _) in zip(
+        model.estimators_, GroupKFold(2).split(X, y, groups), strict=True
+    ):
+        expected = GaussianNB().fit(X[train], y[train], sample_weight=weight[train])
+        assert_array_equal(fold.predict_proba(X), expected.predict_proba(X))
+
+
+# Where it is used
+
+
+def test_string_labels_and_pandas():
+    X, y = make_data()
+    frame = pd.DataFrame(X, columns=[*"abcd"]).sample(frac=1, random_state=0)
+    target = pd.Series(NAMES[y], name="class").loc[frame.index]
+    model = PredictionSetClassifier(GaussianNB(), cv=2).fit(frame, target)
+    assert_array_equal(model.feature_names_in_, frame.columns)
+    assert_array_equal(model.classes_, NAMES)
+    expected = clone(model).fit(frame.to_numpy(), y[frame.index])
+    assert_array_equal(model.predict_set(frame), expected.predict_set(frame.to_numpy()))
+    assert_array_equal(model.predict(frame), NAMES[expected.predict(frame.to_numpy())])
+
+
+def test_two_classes():
+    X, y = make_data()
+    model = PredictionSetClassifier(GaussianNB(), confidence_level=0.8)
+    model.fit(X[:100], y[:100] > 1)
+    sizes = model.predict_set(X[100:]).sum(axis=1)
+    assert {*sizes} <= {0, 1, 2}
+    assert coverage(model.predict_set(X[100:]), (y[100:] > 1).astype(int)) > 0.7
+
+
+def test_pickle_and_search():
+    X, y = make_data()
+    model = PredictionSetClassifier(GaussianNB(), conformity_score="aps", cv=2)
+    search = GridSearchCV(model, {"estimator__var_smoothing": [1e-9, 0.1]}, cv=2)
+    fitted = search.set_params(estimator__random_state=0).fit(X, y).best_estimator_
+    again = pickle.loads(pickle.dumps(fitted))
+    assert_array_equal(again.predict_set(X), fitted.predict_set(X))
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"confidence_level": 1}, r"'confidence_level' parameter .*\(0.0, 1.0\).*"),
+        ({"conformity_score": "hinge"}, "'conformity_score' parameter .*Got 'hinge'"),
+        ({"lambd": -0.1}, "'lambd' parameter .*Got -0.1"),
+        ({"k_reg": 1.5}, "'k_reg' parameter .*Got 1.5"),
+        ({"per_class": "yes"}, "'per_class' parameter .*Got 'yes'"),
+        ({"allow_empty": None}, "'allow_empty' parameter .*Got None"),
+        ({"cv": "prefit"}, r"Pass a fitted classifier as FrozenEstimator"),
+        (
+            {"cv": RepeatedStratifiedKFold(n_splits=2, n_repeats=2)},
+            "at most once for prediction sets, got 400 tests of 200 samples",
+        ),
+        ({"estimator": LinearSVC()}, "must have predict_proba, got LinearSVC"),
+    ],
+)
+def test_bad_parameters(params, message):
+    model = PredictionSetClassifier(GaussianNB()).set_params(**params)
+    with pytest.raises(ValueError, match=message):
+        model.fit(*make_data())
+
+
+def test_bad_data():
+    X, y = make_data()
+    model = PredictionSetClassifier(GaussianNB())
+    for method in ("predict", "predict_proba", "predict_pvalue", "predict_set"):
+        with pytest.raises(NotFittedError):
+            getattr(model, method)(X)
+    with pytest.raises(ValueError, match="1d array"):
+        model.fit(X, np.eye(4)[y].astype(int))
+    with pytest.raises(ValueError, match="sample_weight must be non-negative"):
+        model.fit(X, y, sample_weight=y - 1.0)
+    with pytest.raises(ValueError, match="y must contain only the labels"):
+        recorded().fit(*draw(np.random.default_rng(0), 9)[:1], np.arange(9))

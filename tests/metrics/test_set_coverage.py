@@ -1,0 +1,151 @@
+"""Metrics of prediction sets: values by hand, input, and scorers."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.naive_bayes import GaussianNB
+
+from sklearn_calib import PredictionSetClassifier
+from sklearn_calib.metrics import (
+    bootstrap_interval,
+    get_scorer,
+    get_scorer_names,
+    mean_set_size_loss,
+    per_group,
+    set_coverage_score,
+    worst_group,
+)
+
+Y_TRUE = np.array(["ant", "ant", "bee", "bee", "cat", "cat"])
+Y_SET = np.array(
+    [[1, 0, 0], [1, 1, 0], [1, 0, 0], [0, 1, 1], [0, 0, 0], [1, 1, 1]], dtype=bool
+)
+METRICS = {set_coverage_score: 4 / 6, mean_set_size_loss: 9 / 6}
+both_metrics = pytest.mark.parametrize("metric", METRICS)
+
+
+@both_metrics
+@pytest.mark.parametrize(
+    "convert",
+    [
+        np.asarray,
+        lambda y_set: y_set.astype(int),
+        lambda y_set: y_set.astype(np.float32),
+        lambda y_set: y_set.tolist(),
+        lambda y_set: pd.DataFrame(y_set, columns=["ant", "bee", "cat"]),
+        torch.as_tensor,
+    ],
+)
+def test_values_by_hand(metric, convert):
+    value = metric(Y_TRUE, convert(Y_SET))
+    assert type(value) is float
+    assert value == pytest.approx(METRICS[metric], rel=1e-12)
+
+
+@both_metrics
+def test_labels_in_another_order_and_absent_classes(metric):
+    order = [2, 0, 1]
+    labels = np.array(["ant", "bee", "cat"])[order]
+    permuted = metric(Y_TRUE, Y_SET[:, order], labels=labels)
+    assert permuted == pytest.approx(METRICS[metric])
+    some = Y_TRUE != "cat"
+    value = metric(Y_TRUE[some], Y_SET[some], labels=["ant", "bee", "cat"])
+    assert value == pytest.approx({1: 3 / 4, 0: 6 / 4}[metric is set_coverage_score])
+    with pytest.raises(ValueError, match="Pass labels="):
+        metric(Y_TRUE[some], Y_SET[some])
+
+
+@both_metrics
+def test_weights_are_repetitions(metric):
+    weight = np.array([0, 3, 1, 2, 1, 0])
+    expected = metric(Y_TRUE.repeat(weight), Y_SET.repeat(weight, axis=0))
+    assert metric(Y_TRUE, Y_SET, sample_weight=weight) == pytest.approx(expected)
+
+
+def test_groups_and_classes():
+    table = per_group(set_coverage_score, Y_TRUE, Y_SET, groups=Y_TRUE)
+    assert table["value"].tolist() == pytest.approx([1, 1 / 2, 1 / 2, 4 / 6])
+    sizes = per_group(mean_set_size_loss, Y_TRUE, Y_SET, groups=[0, 0, 0, 1, 1, 1])
+    assert sizes["value"].tolist() == pytest.approx([4 / 3, 5 / 3, 9 / 6])
+    options = {"groups": Y_TRUE, "greater_is_better": True}
+    assert worst_group(set_coverage_score, Y_TRUE, Y_SET, **options) == 0.5
+    low, high = bootstrap_interval(
+        set_coverage_score, Y_TRUE.repeat(20), Y_SET.repeat(20, axis=0), random_state=0
+    )
+    assert 0.5 < low < 4 / 6 < high < 0.8
+
+
+@both_metrics
+@pytest.mark.parametrize(
+    ("y_set", "message"),
+    [
+        (
+            Y_SET * 0.5,
+            r"as 0 or 1, .* got an array of shape \(6, 3\) with values .*0.5",
+        ),
+        (Y_SET[:, 0], r"\(n_samples, n_classes\), got an array of shape \(6,\)"),
+        (Y_SET[:, :1], r"got an array of shape \(6, 1\)"),
+        (Y_SET[:5], "one label for each row of y_set, got 6 labels and 5 rows"),
+        (Y_SET[:, :2], "y_true must contain 2 distinct labels"),
+        (
+            pd.DataFrame(Y_SET, columns=["bee", "ant", "cat"]),
+            "y_set must have its columns in the order of the labels",
+        ),
+    ],
+)
+def test_bad_sets(metric, y_set, message):
+    with pytest.raises(ValueError, match=message):
+        metric(Y_TRUE, y_set)
+
+
+SCORERS = {"neg_mean_set_size": mean_set_size_loss, "set_coverage": set_coverage_score}
+all_scorers = pytest.mark.parametrize("name", SCORERS)
+
+
+@pytest.fixture(scope="module")
+def problem():
+    """Return a fitted classifier with sets, and data whose labels are strings."""
+    rng = np.random.default_rng(0)
+    codes = rng.integers(3, size=200)
+    X = 2 * np.eye(3)[codes] + rng.normal(size=(200, 3))
+    y = np.array(["pear", "apple", "plum"])[codes]
+    model = PredictionSetClassifier(GaussianNB(), confidence_level=0.8, cv=2)
+    return model.fit(X[:100], y[:100]), X[100:], y[100:]
+
+
+def test_no_scorer_is_left_out():
+    assert [*SCORERS] == [n for n in get_scorer_names() if get_scorer(n).needs_sets]
+
+
+@all_scorers
+def test_is_the_metric_with_its_sign(name, problem):
+    model, X, y = problem
+    metric, sign = SCORERS[name], -1 if name.startswith("neg_") else 1
+    for rows in (slice(None), y != "plum"):
+        sets = model.predict_set(X[rows])
+        expected = sign * metric(y[rows], sets, labels=model.classes_)
+        assert get_scorer(name)(model, X[rows], y[rows]) == pytest.approx(expected)
+    scorer, weight = pickle.loads(pickle.dumps(get_scorer(name))), np.arange(100) % 3
+    repeated = scorer(model, X.repeat(weight, axis=0), y.repeat(weight))
+    assert scorer(model, X, y, sample_weight=weight) == pytest.approx(repeated)
+
+
+def test_scorers_in_searches(problem):
+    model, X, y = problem
+    results = cross_validate(model, X, y, cv=3, scoring=[*SCORERS], error_score="raise")
+    assert (results["test_set_coverage"] > 0.6).all()
+    assert (results["test_neg_mean_set_size"] < -0.7).all()
+    grid = {"conformity_score": ["aps", "lac"], "random_state": [0]}
+    search = GridSearchCV(model, grid, cv=3, scoring="neg_mean_set_size").fit(X, y)
+    assert search.best_params_["conformity_score"] == "lac"
+
+
+def test_a_classifier_without_sets(problem):
+    _, X, y = problem
+    with pytest.raises(AttributeError, match="predict_set"):
+        get_scorer("set_coverage")(LogisticRegression().fit(X, y), X, y)
