@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # editors and type checkers do not see lazy imports
     from sklearn_calib.estimators._neural.networks import MLP, ConvNet
     from sklearn_calib.estimators._refcal.refcal import RefCalClassifier
     from sklearn_calib.estimators._selective.selective import SelectiveClassifier
+    from sklearn_calib.estimators._selective.thresholds import choose_threshold
 
 _HOMES = {
     "CalibratedClassifier": "sklearn_calib.estimators._calibrated.calibrated",
@@ -23,6 +24,7 @@ _HOMES = {
     "NeuralClassifier": "sklearn_calib.estimators._neural.classifier",
     "RefCalClassifier": "sklearn_calib.estimators._refcal.refcal",
     "SelectiveClassifier": "sklearn_calib.estimators._selective.selective",
+    "choose_threshold": "sklearn_calib.estimators._selective.thresholds",
     "iterate_batches": "sklearn_calib.estimators._neural.batches",
 }
 
@@ -33,6 +35,7 @@ __all__ = [
     "NeuralClassifier",
     "RefCalClassifier",
     "SelectiveClassifier",
+    "choose_threshold",
     "iterate_batches",
 ]
 
