@@ -46,11 +46,11 @@ def check_tested_once(rows):
         )
 
 
-def refuse_max_logit(estimator):
+def refuse_logits(estimator, confidence):
     """Raise ValueError for a classifier whose logits are unknown."""
     raise ValueError(
         'confidence must be computed from probabilities, such as "msp", if the '
-        "decision function is not known to return logits, got 'max_logit' and "
+        f"decision function is not known to return logits, got {confidence!r} and "
         f"{type(estimator).__name__}. If it does return logits, set the attribute "
         "decision_function_is_logits = True of the classifier."
     )
