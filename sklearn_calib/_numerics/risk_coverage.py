@@ -73,7 +73,7 @@ def _confidence_of(confidence: Confidence, proba: Floats) -> Any:
     """Return the confidence scores of the samples; an array contains them directly."""
     if not (isinstance(confidence, str) or callable(confidence)):
         return confidence
-    if needs_logits(confidence):
+    if isinstance(confidence, str) and needs_logits(confidence):
         raise ValueError(
             f'confidence="{confidence}" must be computed from logits, got '
             f"probabilities. Pass the scores as an array: {FROM_LOGITS[confidence]}."

@@ -13,7 +13,7 @@ from scipy.special import betaincc, rel_entr
 from sklearn_calib._numerics.confidence import check_confidence
 from sklearn_calib._validation.arrays import check_numbers, shorten, shown
 from sklearn_calib._validation.declarations import BETWEEN_0_AND_1, validate_params
-from sklearn_calib._validation.types import Bools
+from sklearn_calib._validation.types import Ints
 from sklearn_calib.estimators._selective.risks import resolve_risks
 
 # An error message rounds the lowest limit of a risk up to a multiple of 1 / STEPS.
@@ -137,11 +137,11 @@ def choose_threshold(
     return float(threshold_for_risk(confidence, risks, losses, delta))
 
 
-def _check_correct(correct: ArrayLike) -> Bools:
-    """Return whether predictions are correct, as a mask."""
+def _check_correct(correct: ArrayLike) -> Ints:
+    """Return 1 for correct predictions and 0 for wrong ones."""
     values = check_numbers(correct, "correct")
     if values.ndim == 1 and len(values) and np.isin(values, (0, 1)).all():
-        return values.astype(bool)
+        return values.astype(np.int64)
     got = shown(np.unique(values).tolist())
     raise ValueError(
         "correct must contain True or False for each of at least one sample, got an "
