@@ -8,17 +8,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn import metrics
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 
 from sklearn_calib._validation.arrays import shown
-from sklearn_calib._validation.declarations import INTERVAL, validate_params
+from sklearn_calib._validation.declarations import (
+    INTERVAL,
+    did_you_mean,
+    validate_params,
+)
 from sklearn_calib._validation.labels import as_labels, encode_labels
 from sklearn_calib._validation.probabilities import check_proba, check_sample_weight
 from sklearn_calib._validation.samples import as_columns, check_columns, in_double
 from sklearn_calib._validation.types import Array, Floats, Seed, Weights
 from sklearn_calib.deployment._monitor import CalibrationMonitor
-from sklearn_calib.metrics import get_scorer
+from sklearn_calib.metrics import get_scorer, get_scorer_names
 
 # What to do for each advice of a monitor.
 WAYS_OUT = {
@@ -217,6 +222,14 @@ class _Score:
     """A scorer of predicted probabilities and the codes of true labels."""
 
     def __init__(self, metric: Any, predictions: _Predictions) -> None:
+        names = {*get_scorer_names(), *metrics.get_scorer_names()}
+        if isinstance(metric, str) and metric not in names:
+            raise ValueError(
+                "metric must be a scorer or the name of one, got "
+                f"{shown(metric)}.{did_you_mean(metric, names)} The names are those of "
+                "sklearn_calib.metrics.get_scorer_names() and of "
+                "sklearn.metrics.get_scorer_names()."
+            )
         self.scorer: Callable[..., float] = get_scorer(metric)
         self.predictions = predictions
         parameters = inspect.signature(self.scorer).parameters.values()

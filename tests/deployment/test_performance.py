@@ -208,7 +208,10 @@ def test_an_alarm_refuses_the_estimate():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"metric": "acuracy"}, "acuracy"),
+        (
+            {"metric": "acuracy"},
+            "metric must be .* got 'acuracy'. Did you mean 'accuracy",
+        ),
         ({"metric": 3}, "'metric' parameter"),
         ({"labels": ["a", "b"]}, "labels must contain 3 distinct labels"),
         ({"labels": ["a", "a", "b"]}, "labels must contain 3 distinct labels"),

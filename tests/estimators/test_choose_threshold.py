@@ -68,6 +68,7 @@ def test_samples_to_accept_last_may_have_minus_infinity():
     [
         ({"correct": [0, 2]}, r"correct must contain True or False .* values \[0, 2\]"),
         ({"correct": [0, np.nan]}, r"True or False .* \[0.0, nan\]. Pass y_pred == "),
+        ({"correct": [0, None]}, "correct must"),
         ({"correct": [[1, 0]]}, r"True or False .* shape \(1, 2\)"),
         ({"correct": []}, r"at least one sample, got an array of shape \(0,\)"),
         ({"correct": ["yes", "no"]}, "correct must contain numbers"),

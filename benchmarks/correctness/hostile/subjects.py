@@ -172,6 +172,16 @@ SETTLED = {
         (f"deployment.{name}", "y_proba", "short"): VALID
         for name in ("adjust_priors", "estimate_performance", "estimate_priors")
     },
+    ("deployment.label_shift_calibration_error", "y_proba_new", "short"): VALID,
+    **{
+        ("deployment.estimate_performance", name, key): VALID
+        for name, key in (
+            *(("y_proba", "one column"), ("y_proba", "column more")),
+            *(("labels", "others"), ("labels", "strings")),
+        )
+    },
+    # All samples are accepted.
+    ("marked", "confidence", "minus infinity"): ANY,
     # Shapes of results are inferred so.
     ("tensors", "logits", "meta"): ANY,
     ("embeddings", "embeddings", "meta"): ANY,

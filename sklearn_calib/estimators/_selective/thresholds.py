@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.special import betaincc, rel_entr
 
 from sklearn_calib._numerics.confidence import check_confidence
-from sklearn_calib._validation.arrays import check_numbers, shorten, shown
+from sklearn_calib._validation.arrays import as_numbers, shorten, shown
 from sklearn_calib._validation.declarations import BETWEEN_0_AND_1, validate_params
 from sklearn_calib._validation.types import Ints
 from sklearn_calib.estimators._selective.risks import resolve_risks
@@ -139,7 +139,7 @@ def choose_threshold(
 
 def _check_correct(correct: ArrayLike) -> Ints:
     """Return 1 for correct predictions and 0 for wrong ones."""
-    values = check_numbers(correct, "correct")
+    values = as_numbers(correct, "correct")
     if values.ndim == 1 and len(values) and np.isin(values, (0, 1)).all():
         return values.astype(np.int64)
     got = shown(np.unique(values).tolist())
