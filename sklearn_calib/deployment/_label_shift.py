@@ -55,7 +55,7 @@ def label_shift_calibration_error(
 
     metric : callable, default=expected_calibration_error
         The calibration error: `metric(y_true, y_proba, labels=..., sample_weight=...)`.
-        Fix its options by :func:`functools.partial`.
+        Fix its options by `functools.partial`.
 
     train_priors : dict, Series or array-like of shape (n_classes,), default=None
         Class priors for which the classifier predicts, positive, by label or in the
