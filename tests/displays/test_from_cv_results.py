@@ -197,7 +197,7 @@ def test_operating_points_of_selective_classifiers():
     [
         ({"cv_results": {"fit_time": [1]}}, r"must contain .* got only \['fit_time'\]"),
         ({"cv_results": [1]}, "'cv_results' parameter"),
-        ({"kind": "mean"}, "'kind' parameter .* 'average'"),
+        ({"kind": "mean"}, "'kind' parameter .* Got 'mean'"),
         ({"y": LABELS}, "inconsistent numbers of samples"),
         ({"sample_weight": [1.0]}, "inconsistent numbers of samples"),
         ({"curve_kwargs": [{}]}, "a list of length 3, got a list of length 1"),
