@@ -49,6 +49,7 @@ EVALUATE = {"_numerics", "deployment", "displays", "evaluation", "metrics"}
 # Files of these topics that read them without it, and why.
 WITHOUT_DOOR = {
     "deployment/_monitor.py": "labels of a batch without samples",
+    "deployment/_performance.py": "no labels",
     "deployment/_prior_shift.py": "fits a classifier, without probabilities",
     "deployment/_priors.py": "no labels",
     "displays/_curves/set_display.py": "reads p-values instead of probabilities",

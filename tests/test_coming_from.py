@@ -9,7 +9,8 @@ import pytest
 from sklearn_calib.losses import get_loss_names
 
 PAGE = Path(__file__).parent.parent / "doc" / "coming_from.md"
-MODULES = ["calibrators", "displays", "estimators", "evaluation", "metrics"]
+MODULES = ["calibrators", "deployment", "displays", "estimators", "evaluation"]
+MODULES += ["metrics"]
 FOREIGN = {"FrozenEstimator", "brier_score_loss", "log_loss", "compute"}
 FOREIGN |= {"Dataset", "ShuffleSplit", "StratifiedKFold", "numpy"}
 

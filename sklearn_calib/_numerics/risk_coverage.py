@@ -9,7 +9,12 @@ from scipy.integrate import trapezoid
 from scipy.special import digamma, gammaln
 
 from sklearn_calib._numerics.binning import sums_by_value
-from sklearn_calib._numerics.confidence import check_confidence, get_confidence
+from sklearn_calib._numerics.confidence import (
+    FROM_LOGITS,
+    check_confidence,
+    get_confidence,
+    needs_logits,
+)
 from sklearn_calib._validation.declarations import TARGETS, StrOptions
 from sklearn_calib._validation.samples import read_samples, top_label
 from sklearn_calib._validation.types import (
@@ -68,10 +73,10 @@ def _confidence_of(confidence: Confidence, proba: Floats) -> Any:
     """Return the confidence scores of the samples; an array contains them directly."""
     if not (isinstance(confidence, str) or callable(confidence)):
         return confidence
-    if isinstance(confidence, str) and confidence == "max_logit":
+    if isinstance(confidence, str) and needs_logits(confidence):
         raise ValueError(
-            'confidence="max_logit" must be computed from logits, got probabilities. '
-            "Pass the scores as an array: confidence=logits.max(axis=1)."
+            f'confidence="{confidence}" must be computed from logits, got '
+            f"probabilities. Pass the scores as an array: {FROM_LOGITS[confidence]}."
         )
     return get_confidence(confidence)(proba)
 

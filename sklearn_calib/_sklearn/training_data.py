@@ -22,6 +22,7 @@ from sklearn_calib._validation.arrays import (
     is_dict,
     is_instance,
     shown,
+    without_gradient,
 )
 from sklearn_calib._validation.labels import as_labels, check_indicator
 from sklearn_calib._validation.types import Array
@@ -81,6 +82,18 @@ def _indexable(X: Any, y: Any) -> Any:
         check_consistent_length(*X.values(), y)
         return dict(zip(X, indexable(*X.values()), strict=True))
     return indexable(X, y)[0]
+
+
+def take(X: Any, rows: Any) -> Any:
+    """Return rows of an array, a sparse matrix, a DataFrame, a list or a dict."""
+    if is_dict(X):
+        return {name: take(part, rows) for name, part in X.items()}
+    X = without_gradient(X)  # scikit-learn cannot read tensors that require grad
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    if hasattr(X, "shape") or isinstance(rows, slice):
+        return X[rows]
+    return [X[row] for row in rows]
 
 
 def copy_features(classifier: Any, owner: Any) -> None:

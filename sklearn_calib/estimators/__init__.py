@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # editors and type checkers do not see lazy imports
         PredictionSetClassifier,
     )
     from sklearn_calib.estimators._selective.selective import SelectiveClassifier
+    from sklearn_calib.estimators._selective.thresholds import choose_threshold
 
 _HOMES = {
     "CalibratedClassifier": "sklearn_calib.estimators._calibrated.calibrated",
@@ -27,6 +28,7 @@ _HOMES = {
     "PredictionSetClassifier": ("sklearn_calib.estimators._selective.prediction_sets"),
     "RefCalClassifier": "sklearn_calib.estimators._refcal.refcal",
     "SelectiveClassifier": "sklearn_calib.estimators._selective.selective",
+    "choose_threshold": "sklearn_calib.estimators._selective.thresholds",
     "iterate_batches": "sklearn_calib.estimators._neural.batches",
 }
 
@@ -38,6 +40,7 @@ __all__ = [
     "PredictionSetClassifier",
     "RefCalClassifier",
     "SelectiveClassifier",
+    "choose_threshold",
     "iterate_batches",
 ]
 

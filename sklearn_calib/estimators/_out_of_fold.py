@@ -23,7 +23,8 @@ from sklearn.utils.validation import check_memory
 
 from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._sklearn.response import find_response, predict_scores
-from sklearn_calib._validation.arrays import is_dict, shorten, shown, without_gradient
+from sklearn_calib._sklearn.training_data import take
+from sklearn_calib._validation.arrays import is_dict, shorten, shown
 
 # Types of cv and memory of the wrappers of a classifier.
 SplitterLike = int | BaseCrossValidator | Iterable[Any] | None
@@ -283,18 +284,6 @@ def _unify(responses, scores):
         )
     pairs = zip(responses, scores, strict=False)
     return "probabilities", [softmax(s) if r == "logits" else s for r, s in pairs]
-
-
-def take(X, rows):
-    """Return rows of an array, a sparse matrix, a DataFrame, a list or a dict."""
-    if is_dict(X):
-        return {name: take(part, rows) for name, part in X.items()}
-    X = without_gradient(X)  # scikit-learn cannot read tensors that require grad
-    if hasattr(X, "iloc"):
-        return X.iloc[rows]
-    if hasattr(X, "shape") or isinstance(rows, slice):
-        return X[rows]
-    return [X[row] for row in rows]
 
 
 def _take(value, rows, n_samples):

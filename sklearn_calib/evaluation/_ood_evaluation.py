@@ -3,7 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-from sklearn_calib._numerics.confidence import check_confidence, get_confidence
+from sklearn_calib._numerics.confidence import (
+    check_confidence,
+    get_confidence,
+    needs_logits,
+)
 from sklearn_calib._sklearn.response import find_response, predict_scores
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.types import Floats
@@ -45,8 +49,9 @@ def evaluate_ood(
     confidence : str or callable, default="msp"
         Confidence score: "msp" (maximum softmax probability), "margin",
         "negative_entropy", "negative_gini", "l2_norm", or a function of the
-        probabilities that returns one number for each sample. "max_logit" requires a
-        classifier whose `decision_function` is known to return logits.
+        probabilities that returns one number for each sample. "max_logit" and "p_norm"
+        require a classifier whose `decision_function` is known to return logits, see
+        :class:`~sklearn_calib.SelectiveClassifier`.
 
     tpr : float, default=0.95
         True positive rate of "fpr_at_tpr", in (0, 1].
@@ -69,7 +74,7 @@ def evaluate_ood(
     ------
     ValueError
         If the confidence is unknown or NaN, `tpr` or `pos` is out of range, or
-        `confidence="max_logit"` and the classifier is not known to return logits.
+        `confidence` needs logits and the classifier is not known to return them.
 
     See Also
     --------
@@ -106,14 +111,14 @@ def evaluate_ood(
 def _score(estimator: Any, X: Any, confidence: str | Callable[..., Any]) -> Floats:
     """Return the confidence scores of the samples."""
     function = get_confidence(confidence)
-    wants_logits = confidence == "max_logit"
+    wants_logits = needs_logits(confidence)
     response = "auto" if wants_logits else "predict_proba"
     from_logits = find_response(estimator, response) == "logits"
     if wants_logits and not from_logits:
         raise ValueError(
             'confidence must be computed from probabilities, such as "msp", for a '
             "classifier that is not known to return logits, got "
-            f'"max_logit" and {shown(estimator)}. To evaluate your own scores, use '
+            f'"{confidence}" and {shown(estimator)}. To evaluate your own scores, use '
             "sklearn_calib.metrics.ood_auroc_score."
         )
     responses = predict_scores(estimator, X, from_logits)

@@ -65,6 +65,8 @@ all_confidences = pytest.mark.parametrize("name", CONFIDENCES)
         ("negative_gini", -2 / 3, -0.62, 0),
         ("l2_norm", 3**-0.5, 0.38**0.5, 1),
         ("max_logit", 1 / 3, 0.5, 1),
+        # Centred: (-4, 5, -1) / 30 and (-1, 2, -1) / 3.
+        ("p_norm", 0, 5 / (4**4 + 5**4 + 1) ** 0.25, 2 / 18**0.25),
     ],
 )
 def test_values(name, even, uneven, certain):
@@ -96,7 +98,7 @@ def test_order_of_classes_does_not_matter(name, dtype):
     assert values.dtype == dtype
 
 
-@all_confidences
+@pytest.mark.parametrize("name", sorted({*CONFIDENCES} - {"p_norm"}))
 def test_confidence_increases_towards_a_one_hot_prediction(name):
     """Confidence increases from the uniform to a one-hot prediction."""
     weight = np.linspace(0, 1, 20)[:, None]
@@ -106,9 +108,24 @@ def test_confidence_increases_towards_a_one_hot_prediction(name):
 
 @all_confidences
 def test_input_is_not_changed(name):
-    proba = np.array([[0.9, 0.1], [0.2, 0.8]])
+    proba = np.array([[0.9, 0.1, 0], [0.2, 0.8, 0]])
     get_confidence(name)(proba)
-    np.testing.assert_array_equal(proba, [[0.9, 0.1], [0.2, 0.8]])
+    np.testing.assert_array_equal(proba, [[0.9, 0.1, 0], [0.2, 0.8, 0]])
+
+
+def test_p_norm_depends_on_the_direction_of_centred_logits_only():
+    """It tells logits apart whose largest probability is the same."""
+    logits = np.array([[4.0, 0, 0, 0], [4, 3, -9, -9]])
+    values = get_confidence("p_norm")(logits)
+    for other in (logits + 7, 1e-300 * logits, 1e300 * logits):
+        np.testing.assert_allclose(get_confidence("p_norm")(other), values, rtol=1e-12)
+    assert values[0] > values[1] > 0
+    assert get_confidence("p_norm")(np.full((1, 3), 0.1)) == 0
+
+
+def test_p_norm_of_two_classes_would_be_constant():
+    with pytest.raises(ValueError, match=r"at least three classes, got 2: .* \"msp\""):
+        get_confidence("p_norm")(np.array([[0.3, 0.7]]))
 
 
 def test_callable_is_a_confidence_function():

@@ -62,6 +62,15 @@ def test_scikit_learn_checks(estimator, check):
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("coverage", [0.3, 0.8])
 def test_coverage_on_new_data(coverage, n_classes, confidence):
+    check_coverage(coverage, n_classes, confidence)
+
+
+@pytest.mark.parametrize("coverage", [0.3, 0.8])
+def test_coverage_on_new_data_with_p_norm(coverage):
+    check_coverage(coverage, 3, "p_norm")
+
+
+def check_coverage(coverage, n_classes, confidence):
     X, y = make_data(2000, n_classes)
     X_test, y_test = make_data(5000, n_classes, random_state=1)
     params = {"coverage": coverage, "confidence": confidence, "cv": 2}

@@ -50,6 +50,10 @@ def selective(estimator=None, **params):
             "not known to return logits, got 'max_logit' and GaussianNB",
         ),
         (
+            {"coverage": 1, "confidence": "p_norm"}, ValueError,
+            "not known to return logits, got 'p_norm' and GaussianNB",
+        ),
+        (
             {"coverage": 1, "confidence": lambda proba: proba}, ValueError,
             r"confidence must be one number per sample, .* got shape \(600, 3\)",
         ),

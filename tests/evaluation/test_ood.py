@@ -63,6 +63,16 @@ def test_classifier_without_logits():
         evaluate_ood(model, X_IN, X_OUT, confidence="max_logit")
 
 
+def test_p_norm():
+    scores = []
+    for X in (X_IN, X_OUT):
+        centred = MODEL.decision_function(X)
+        centred -= centred.mean(axis=1, keepdims=True)
+        scores.append(centred.max(axis=1) / np.linalg.norm(centred, 4, axis=1))
+    measures = evaluate_ood(MODEL, X_IN, X_OUT, confidence="p_norm")
+    assert measures["auroc"] == pytest.approx(ood_auroc_score(*scores))
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -5,7 +5,11 @@ import pytest
 import torch
 from scipy.special import softmax
 
-from sklearn_calib._numerics.confidence import CONFIDENCES, get_confidence
+from sklearn_calib._numerics.confidence import (
+    CONFIDENCES,
+    get_confidence,
+    needs_logits,
+)
 from sklearn_calib.losses import RegularizedAURCLoss
 from sklearn_calib.losses._base.logit_confidence import _CONFIDENCES, compute_confidence
 
@@ -21,7 +25,11 @@ def test_the_same_names():
 @pytest.mark.parametrize("n_classes", [2, 5])
 def test_the_same_numbers(name, scale, n_classes):
     logits = scale * LOGITS[:, :n_classes]
-    argument = logits if name == "max_logit" else softmax(logits, axis=1)
+    if name == "p_norm" and n_classes == 2:
+        with pytest.raises(ValueError, match="at least three classes, got 2"):
+            compute_confidence(name, torch.tensor(logits))
+        return
+    argument = logits if needs_logits(name) else softmax(logits, axis=1)
     expected = get_confidence(name)(argument)
     score = compute_confidence(name, torch.tensor(logits))
     np.testing.assert_allclose(score, expected, rtol=1e-12, atol=1e-15)
@@ -36,7 +44,17 @@ def test_gradient(name):
 @pytest.mark.parametrize("name", _CONFIDENCES)
 def test_score_increases_with_the_confidence(name):
     logits = torch.tensor([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [9.0, 0.0, 0.0]])
-    assert (compute_confidence(name, logits).diff() > 0).all()
+    score = compute_confidence(name, logits)
+    if name == "p_norm":  # it does not depend on the scale of the logits
+        assert score[0] == 0 < score[1] == score[2]
+    else:
+        assert (score.diff() > 0).all()
+
+
+def test_gradient_of_equal_logits_is_finite():
+    logits = torch.full((1, 3), 0.1, requires_grad=True)
+    compute_confidence("p_norm", logits).sum().backward()
+    assert torch.isfinite(logits.grad).all()
 
 
 def test_callable_confidence():

@@ -167,6 +167,10 @@ def test_samples_that_come_last():
         ("nothing", r"one of \['l2_norm', 'margin'.* got 'nothing'"),
         ("mps", r"Did you mean 'msp'\?"),
         ("max_logit", r"from logits, got probabilities\. Pass .*logits\.max\(axis=1\)"),
+        (
+            "p_norm",
+            r"p_norm.* from logits, .*confidence=centred\.max\(axis=1\) / numpy",
+        ),
         (3, r"'confidence' parameter .* Got 3"),
         ([0.5, np.nan, 0.1, 0.2], "confidence must not be NaN, .* got NaN for 1 of 4"),
         (lambda proba: proba, r"of shape \(4,\), got shape \(4, 2\)"),

@@ -83,7 +83,7 @@ def valid(setting):
         **ALWAYS_GIVEN,
         **dict.fromkeys(["y_true", "y"], y),
         **dict.fromkeys(["y_proba", "y_proba_a", "X", "X_new"], proba),
-        **dict.fromkeys(["posterior", "y_proba_b"], other),
+        **dict.fromkeys(["posterior", "y_proba_b", "y_proba_new"], other),
         "y_set": softmax(logits, axis=1) > 0.3,
         "y_pvalue": softmax(logits, axis=1),
         "sample_weight": rng.uniform(0.5, 2.0, N_SAMPLES),
@@ -127,6 +127,7 @@ def valid(setting):
         "validation": validation_set,
         "online data": lambda: {"X": logits},
         "accumulated": lambda: {"mode": "positive"},
+        "marked": lambda: {"correct": y > 0, "confidence": y + proba[:, 0]},
         **{name: partial(given_to_use, name) for name in USED},
     }
     return common | special.get(setting, dict)()
@@ -246,6 +247,29 @@ SCORES = table(
         "infinity": NO_NUMBERS["infinity"],
         "minus infinity": NO_NUMBERS["minus infinity"],
         "booleans": lambda a: a > 0,
+    },
+)
+# Whether predictions are correct, and their confidence.
+CORRECT = table(
+    same=SAME_NUMBERS,
+    invalid={**NO_ARRAYS, **NO_NUMBERS, "doubled": scaled(2)},
+    open={**UNUSUAL, **ROUNDED, "all": np.ones_like},
+)
+CONFIDENCES = table(
+    same=SAME_NUMBERS,
+    valid={
+        **ROUNDED,
+        **{f"times {f:g}": scaled(f) for f in (1e-300, 1e8, 1e300)},
+    },
+    invalid={
+        **NO_ARRAYS,
+        **{k: v for k, v in NO_NUMBERS.items() if "infinity" not in k},
+    },
+    open={
+        **UNUSUAL,
+        "infinity": NO_NUMBERS["infinity"],
+        "minus infinity": NO_NUMBERS["minus infinity"],
+        "ties": np.ones_like,
     },
 )
 LABEL_LISTS = table(

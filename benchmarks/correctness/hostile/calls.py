@@ -284,6 +284,10 @@ def of_priors(function):
         yield setting, function, parameters(function)
 
 
+def marked(function):
+    yield "marked", function, parameters(function)
+
+
 def file(setting, call, *names):
     """Return a recipe of a function of files."""
 
@@ -389,10 +393,12 @@ OWN = {
     "datasets.corrupt_images": with_images,
     "datasets.group_classes": on_data,
     "datasets.make_long_tailed": on_data,
+    "estimators.choose_threshold": marked,
     "estimators.iterate_batches": batches,
     "evaluation.calibration_report": class_report,
     "deployment.CalibrationMonitor": monitor,
     "deployment.adjust_priors": of_priors,
+    "deployment.estimate_performance": of_priors,
     "deployment.estimate_priors": of_priors,
     "displays.MonitorDisplay": monitor_display,
     "evaluation.compare": on_fitted,

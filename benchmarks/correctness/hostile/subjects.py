@@ -82,7 +82,8 @@ def opened(table):
 def of_predictions(table):
     """Return the tables of a setting whose predictions have this one."""
     names = ["y_proba", "y_proba_a", "y_proba_b", "posterior", "X", "X_new"]
-    return {**SHARED, **dict.fromkeys(names, table)}
+    new = {"y_proba_new": opened(table)}
+    return {**SHARED, **dict.fromkeys(names, table), **new}
 
 
 # The tables of the arguments in each setting; other arguments have `options`.
@@ -105,6 +106,7 @@ TABLES = {
     "chunks": {**of_predictions(MATRIX), "y_true": OF_KNOWN_CLASSES},
     "plain": of_predictions(MATRIX),
     "accumulated": SHARED,
+    "marked": {"correct": arguments.CORRECT, "confidence": arguments.CONFIDENCES},
     "listed": {"batches": uses.LISTED},
     "stream": {**SHARED, "batches": uses.BATCHES},
     # Their weights must not be extreme, nor the temperature of the accumulator.
@@ -170,8 +172,18 @@ SETTLED = {
     # Nothing else has the number of samples.
     **{
         (f"deployment.{name}", "y_proba", "short"): VALID
-        for name in ("adjust_priors", "estimate_priors")
+        for name in ("adjust_priors", "estimate_performance", "estimate_priors")
     },
+    ("deployment.label_shift_calibration_error", "y_proba_new", "short"): VALID,
+    **{
+        ("deployment.estimate_performance", name, key): VALID
+        for name, key in (
+            *(("y_proba", "one column"), ("y_proba", "column more")),
+            *(("labels", "others"), ("labels", "strings")),
+        )
+    },
+    # All samples are accepted.
+    ("marked", "confidence", "minus infinity"): ANY,
     # Shapes of results are inferred so.
     ("tensors", "logits", "meta"): ANY,
     ("embeddings", "embeddings", "meta"): ANY,

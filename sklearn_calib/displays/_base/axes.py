@@ -59,14 +59,24 @@ def check_axes(ax: Any) -> None:
 
 def new_figure(figsize: tuple[float, float], layout: str) -> Figure:
     """Return a new figure without axes."""
+    return _matplotlib()[1].figure(figsize=figsize, layout=layout)
+
+
+def hidden_axes() -> Axes:
+    """Return axes of a figure that is never shown, for displays to be averaged."""
+    return _matplotlib()[0].Figure().subplots()
+
+
+def _matplotlib() -> tuple[Any, Any]:
+    """Return the modules of figures and of pyplot."""
     try:
-        from matplotlib import pyplot as plt
+        from matplotlib import figure, pyplot as plt
     except ImportError as error:
         raise ImportError(
             "Displays require matplotlib, which is not installed. "
             "Install it with: pip install matplotlib"
         ) from error
-    return plt.figure(figsize=figsize, layout=layout)
+    return figure, plt
 
 
 def sequential_colors(n_colors: int) -> list[Any]:
@@ -80,6 +90,18 @@ def sequential_colors(n_colors: int) -> list[Any]:
 def artists(ax: Any, gid: str) -> list[Any]:
     """Return the artists on an axes that have the given group id."""
     return [artist for artist in ax.get_children() if artist.get_gid() == gid]
+
+
+def named_lines(lines: list[Any]) -> list[Any]:
+    """Return the lines with a name; the labels of others begin with an underscore."""
+    return [line for line in lines if not line.get_label().startswith("_")]
+
+
+def band_label(confidence_level: float | None, words: str = "interval") -> str:
+    """Return the name of a band in the legend; None is that of several folds."""
+    if confidence_level is None:
+        return "± 1 standard deviation"
+    return f"{100 * confidence_level:g} % {words}"
 
 
 def curve_style(ax: Any, gid: str, color: Any = None) -> dict[str, Any]:

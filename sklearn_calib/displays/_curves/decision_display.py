@@ -26,13 +26,15 @@ from sklearn_calib.displays._base.axes import (
     ABOVE,
     artists,
     axes_or_new,
+    band_label,
     curve_style,
     mark_class,
     named_classes,
+    named_lines,
 )
+from sklearn_calib.displays._base.from_cv_results import FoldFields, FromCVResults
 from sklearn_calib.displays._base.from_predictions import (
     EVALUATED,
-    FromEstimator,
     band_columns,
     evaluate,
 )
@@ -48,7 +50,7 @@ MARGIN, BELOW = 0.05, 0.2
 
 
 @dataclass(eq=False, repr=False)
-class DecisionCurveDisplay(FromEstimator):
+class DecisionCurveDisplay(FromCVResults):
     """Decision curve: net benefit of a classifier at each threshold.
 
     A classifier is useful at a threshold if its curve is above those of treating all
@@ -72,8 +74,9 @@ class DecisionCurveDisplay(FromEstimator):
     band : ndarray of shape (2, n_thresholds) or None, default=None
         Lower and upper end of the band at each threshold.
 
-    confidence_level : float, default=0.95
-        Confidence level of the band, shown in the legend.
+    confidence_level : float or None, default=0.95
+        Confidence level of the band, shown in the legend. None means that the band is
+        one standard deviation of several folds.
 
     pos_label : label, default=None
         Label of the positive class, which the axis label names, or the legend if there
@@ -116,13 +119,19 @@ class DecisionCurveDisplay(FromEstimator):
     """
 
     _values = ("net_benefit",)
+    _fold_options = {"interval": None}
+    _fold_fields = FoldFields(
+        curve="net_benefit",
+        shared="thresholds",
+        averaged=("net_benefit", "treat_all"),
+    )
 
     thresholds: Floats
     net_benefit: Floats
     treat_all: Floats
     _: KW_ONLY
     band: Floats | None = None
-    confidence_level: float = 0.95
+    confidence_level: float | None = 0.95
     pos_label: Any = None
     name: str | None = None
 
@@ -307,10 +316,10 @@ class DecisionCurveDisplay(FromEstimator):
         self.band_ = None
         if self.band is not None:
             shade = {"color": color, "alpha": 0.2, "linewidth": 0, "gid": BAND}
-            shade["label"] = f"{100 * self.confidence_level:g} % interval"
+            shade["label"] = band_label(self.confidence_level)
             self.band_ = self.ax_.fill_between(self.thresholds, *self.band, **shade)
         self.treat_all_line_ = self._draw_treat_all(color)
-        self._decorate()
+        self._arrange()
         return self
 
     def _draw_treat_all(self, color: Any) -> Any:
@@ -324,15 +333,16 @@ class DecisionCurveDisplay(FromEstimator):
         style = {"color": color, "linestyle": (0, (7, 4)), "linewidth": 1, "gid": ALL}
         return self.ax_.plot(self.thresholds, self.treat_all, **style)[0]
 
-    def _decorate(self) -> None:
+    def _arrange(self) -> None:
         """Adapt limits and legend to all curves on the axes."""
         ax, lines = self.ax_, artists(self.ax_, LINE)
         if not artists(ax, NONE):
             ax.axhline(0, color="0.3", linestyle=":", linewidth=1.5, gid=NONE)
-        of_class, labels = named_classes(lines)
+        named = named_lines(lines)
+        of_class, labels = named_classes(named)
         bands = artists(ax, BAND)[:1]
         labels += [band.get_label() for band in bands]
-        handles = [*lines, *bands]
+        handles = [*named, *bands]
         handles += [artists(ax, ALL)[0], *artists(ax, NONE)]
         labels += ["Treat all", "Treat none"]
         ax.legend(handles, labels, ncols=2, columnspacing=1, **ABOVE)

@@ -20,14 +20,22 @@ from sklearn_calib._numerics.risk_coverage import (
 )
 from sklearn_calib._validation.declarations import Interval, validate_params
 from sklearn_calib._validation.types import Confidence, Floats
-from sklearn_calib.displays._base.axes import ABOVE, artists, axes_or_new, curve_style
-from sklearn_calib.displays._base.from_predictions import FromEstimator
+from sklearn_calib.displays._base.axes import (
+    ABOVE,
+    artists,
+    axes_or_new,
+    band_label,
+    curve_style,
+    named_lines,
+)
+from sklearn_calib.displays._base.from_cv_results import FoldFields, FromCVResults
+from sklearn_calib.displays._base.from_predictions import band_columns
 from sklearn_calib.estimators import SelectiveClassifier
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-LINE, POINT = "risk-coverage line", "operating point"
+LINE, POINT, BAND = "risk-coverage line", "operating point", "risk-coverage band"
 RISKS = {"zero_one": "Risk (error rate)", "log": "Risk (mean log loss)"}
 # Coverages at which the curves are drawn.
 COVERAGE = np.linspace(0, 1, 1001)[1:]
@@ -59,7 +67,7 @@ CONSTRAINTS = {
 
 
 @dataclass(eq=False, repr=False)
-class RiskCoverageDisplay(FromEstimator):
+class RiskCoverageDisplay(FromCVResults):
     """Risk-coverage curve: risk of the most confident samples at each coverage.
 
     A selective classifier accepts the most confident samples and abstains on the
@@ -101,6 +109,9 @@ class RiskCoverageDisplay(FromEstimator):
     operating_point : tuple of two floats, default=None
         Coverage and risk at the threshold of a selective classifier.
 
+    band : ndarray of shape (2, n_points) or None, default=None
+        Lower and upper end of the band of several folds at each coverage.
+
     Attributes
     ----------
     ax_ : matplotlib Axes
@@ -121,6 +132,9 @@ class RiskCoverageDisplay(FromEstimator):
     point_ : matplotlib Line2D or None
         Operating point, if there is one.
 
+    band_ : matplotlib PolyCollection or None
+        The band, if there is one.
+
     See Also
     --------
     sklearn_calib.metrics.aurc_loss : The area in the legend.
@@ -139,6 +153,11 @@ class RiskCoverageDisplay(FromEstimator):
     """
 
     _values = ("risk",)
+    _scores = (("AURC", "aurc"),)
+    _decimals = 4
+    _fold_fields = FoldFields(
+        curve="risk", shared="coverage", averaged=("risk", "oracle_risk")
+    )
 
     coverage: Floats
     risk: Floats
@@ -148,6 +167,7 @@ class RiskCoverageDisplay(FromEstimator):
     name: str | None = None
     risk_name: str = "Risk"
     operating_point: tuple[float, float] | None = None
+    band: Floats | None = None
 
     @classmethod
     def _options_of(
@@ -260,7 +280,7 @@ class RiskCoverageDisplay(FromEstimator):
     def _columns(self) -> dict[str, Floats]:
         """Return the curve of the classifier and that of the oracle."""
         names = "coverage", "risk", "oracle_risk"
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in names} | band_columns(self.band)
 
     def plot(
         self, ax: Axes | None = None, *, name: str | None = None, color: Any = None
@@ -313,15 +333,20 @@ class RiskCoverageDisplay(FromEstimator):
             **style,
             label=aurc if name is None else f"{name} ({aurc})",
         )
+        self.band_ = None
+        if self.band is not None:
+            shade = {"color": color, "alpha": 0.2, "linewidth": 0, "gid": BAND}
+            shade["label"] = band_label(None)
+            self.band_ = self.ax_.fill_between(self.coverage, *self.band, **shade)
         self.point_ = None
         if self.operating_point is not None:
             (self.point_,) = self.ax_.plot(
                 *self.operating_point, color=color, zorder=3, gid=POINT, **POINT_STYLE
             )
-        self._decorate()
+        self._arrange()
         return self
 
-    def _decorate(self) -> None:
+    def _arrange(self) -> None:
         """Adapt limits and legend to all curves on the axes."""
         from matplotlib.lines import Line2D
 
@@ -329,12 +354,13 @@ class RiskCoverageDisplay(FromEstimator):
         highest = max(
             line.get_ydata()[line.get_xdata() >= FIRST_SHOWN].max() for line in lines
         )
-        styles = dict(REFERENCES)
+        named, styles = named_lines(lines), dict(REFERENCES)
         if artists(self.ax_, POINT):
             styles["Operating point"] = {**POINT_STYLE, "markersize": 10}
         others = [Line2D([], [], color="0.3", **style) for style in styles.values()]
-        labels = [line.get_label() for line in lines] + list(styles)
-        handles, is_above = [*lines, *others], len(lines) >= N_LEGEND_ABOVE
+        shown = named + artists(self.ax_, BAND)[:1]
+        labels = [each.get_label() for each in shown] + list(styles)
+        handles, is_above = [*shown, *others], len(named) >= N_LEGEND_ABOVE
         place = ABOVE if is_above else {"loc": "upper left", "fontsize": "small"}
         self.ax_.legend(handles, labels, **place)
         # A legend inside must not cover the lines of the random order.

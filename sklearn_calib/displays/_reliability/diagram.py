@@ -17,9 +17,11 @@ from sklearn_calib.displays._base.axes import (
     add_axes_below,
     artists,
     axes_or_new,
+    band_label,
     find_axes_below,
     mark_class,
     named_classes,
+    named_lines,
 )
 from sklearn_calib.displays._base.from_predictions import FromEstimator, band_columns
 
@@ -69,7 +71,7 @@ class ReliabilityDiagram(FromEstimator):
     pos_label: Any = None
     band: np.ndarray | None = None
     interval: str | None = None
-    confidence_level: float = 0.95
+    confidence_level: float | None = 0.95
 
     # The scores in the legend, as pairs of label and attribute, and the format.
     _scores: ClassVar[tuple[tuple[str, str], ...]]
@@ -228,12 +230,12 @@ class ReliabilityDiagram(FromEstimator):
             artists(self.histogram_ax_, BAR) if self.histogram_ax_ else []
         ):
             bar.set_visible(not several)
-        of_class, labels = named_classes(lines)
+        of_class, labels = named_classes(named_lines(lines))
         # Lines of different classes are named in the legend instead.
         if not several or (lines[0].positive_class and not of_class):
             x_label = WORDS["positive" if several else self.mode][0] + of_class
             (self.histogram_ax_ or self.ax_).set_xlabel(x_label)
-        handles, n_columns = [*zip(lines, labels, strict=True)], 1
+        handles, n_columns = [*zip(named_lines(lines), labels, strict=True)], 1
         if not several:
             first, *others = self._handles()
             # The band goes below the first entry, which may be long.
@@ -256,8 +258,8 @@ class ReliabilityDiagram(FromEstimator):
         """Return handles and labels of the band, if there is one."""
         if self.band_ is None:
             return []
-        words = BAND_WORDS[self.interval]
-        return [(self.band_, f"{100 * self.confidence_level:g} % {words}")]
+        words = BAND_WORDS.get(self.interval, "")
+        return [(self.band_, band_label(self.confidence_level, words))]
 
 
 def check_histogram(histogram: bool | str) -> None:

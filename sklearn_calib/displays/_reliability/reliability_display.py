@@ -24,6 +24,7 @@ from sklearn_calib._validation.declarations import (
 from sklearn_calib._validation.labels import as_labels
 from sklearn_calib._validation.types import Array, Bools, Floats, History, Options, Seed
 from sklearn_calib.displays._base.axes import axes_or_new, sequential_colors
+from sklearn_calib.displays._base.from_cv_results import FoldFields, FromCVResults
 from sklearn_calib.displays._base.from_predictions import EVALUATED, evaluate
 from sklearn_calib.displays._base.recorded_history import choose_epochs, recorded_rows
 from sklearn_calib.displays._reliability.diagram import (
@@ -82,7 +83,7 @@ def _draw_whiskers(ax: Any, places: Floats, ends: Floats, color: Any) -> Any:
 
 
 @dataclass(eq=False, repr=False)
-class ReliabilityDisplay(ReliabilityDiagram):
+class ReliabilityDisplay(ReliabilityDiagram, FromCVResults):
     """Reliability diagram: accuracy against confidence in bins.
 
     The samples are binned by their confidence, the probability of the predicted class.
@@ -136,8 +137,9 @@ class ReliabilityDisplay(ReliabilityDiagram):
     interval : {"clopper-pearson", "consistency", "simultaneous"} or None, default=None
         Kind of interval, as in :meth:`from_predictions`.
 
-    confidence_level : float, default=0.95
-        Confidence level of the band, shown in the legend.
+    confidence_level : float or None, default=0.95
+        Confidence level of the band, shown in the legend. None means that the band is
+        one standard deviation of several folds.
 
     ece : float
         Expected calibration error (ECE), shown in the legend.
@@ -196,6 +198,15 @@ class ReliabilityDisplay(ReliabilityDiagram):
     ece: float
 
     _scores = (("ECE", "ece"),)
+    _fold_options = {"interval": None}
+    _fold_fields = FoldFields(
+        curve="prob_true",
+        shared="bin_edges",
+        averaged=("prob_true", "prob_pred"),
+        summed=("counts", "histogram"),
+        weight="counts",
+        limits=(0, 1),
+    )
 
     @classmethod
     @validate_params(

@@ -23,6 +23,7 @@ from sklearn_calib._numerics.heat_kernel import (
 )
 from sklearn_calib._validation.declarations import INTERVAL, StrOptions, validate_params
 from sklearn_calib._validation.types import Array, Floats, Seed, Weights
+from sklearn_calib.displays._base.from_cv_results import FoldFields, FromCVResults
 from sklearn_calib.displays._base.from_predictions import EVALUATED, evaluate
 from sklearn_calib.displays._reliability.diagram import (
     ReliabilityDiagram,
@@ -44,7 +45,7 @@ LEAST_SEEN = 0.5
 
 
 @dataclass(eq=False, repr=False)
-class SmoothReliabilityDisplay(ReliabilityDiagram):
+class SmoothReliabilityDisplay(ReliabilityDiagram, FromCVResults):
     """Smooth reliability diagram: kernel regression instead of bins, with smECE.
 
     The curve is the diagonal plus a kernel regression of the calibration residuals
@@ -88,8 +89,9 @@ class SmoothReliabilityDisplay(ReliabilityDiagram):
     interval : {"bootstrap", "consistency", "simultaneous"} or None, default=None
         Kind of interval, as in :meth:`from_predictions`.
 
-    confidence_level : float, default=0.95
-        Confidence level of the band, shown in the legend.
+    confidence_level : float or None, default=0.95
+        Confidence level of the band, shown in the legend. None means that the band is
+        one standard deviation of several folds.
 
     means : tuple of two floats
         Accuracy and mean confidence over all samples.
@@ -144,6 +146,15 @@ class SmoothReliabilityDisplay(ReliabilityDiagram):
 
     _scores = (("smECE", "smece"),)
     _points = ("prob_pred", "prob_true", "density")
+    _fold_options = {"interval": None}
+    _fold_fields = FoldFields(
+        curve="prob_true",
+        shared="prob_pred",
+        averaged=("prob_true", "density"),
+        summed=("histogram",),
+        numbers=("means",),
+        weight="density",
+    )
 
     @classmethod
     @validate_params(

@@ -12,7 +12,11 @@ from sklearn_calib._sklearn.response import (
     has_threshold,
     predict_scores,
 )
-from sklearn_calib._sklearn.training_data import MatrixLike, warn_of_absent_classes
+from sklearn_calib._sklearn.training_data import (
+    MatrixLike,
+    take,
+    warn_of_absent_classes,
+)
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.labels import encode_labels
 from sklearn_calib._validation.types import Floats, Ints
@@ -27,7 +31,6 @@ from sklearn_calib.calibrators import (
     VennAbers,
     get_calibrator,
 )
-from sklearn_calib.estimators._out_of_fold import take
 
 # The calibrators of "auto" for margins, which have no unit.
 MARGIN_MAPS = [

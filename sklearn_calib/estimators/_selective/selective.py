@@ -13,7 +13,11 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_calib._numerics.confidence import check_confidence, get_confidence
+from sklearn_calib._numerics.confidence import (
+    check_confidence,
+    get_confidence,
+    needs_logits,
+)
 from sklearn_calib._sklearn.doc_links import DocumentedEstimator
 from sklearn_calib._sklearn.metadata_routing import RoutingMixin
 from sklearn_calib._sklearn.response import predict_scores
@@ -37,7 +41,7 @@ from sklearn_calib.estimators._selective.thresholds import (
     check_goals,
     check_has_proba,
     check_tested_once,
-    refuse_max_logit,
+    refuse_logits,
     resolve_abstain_label,
     threshold_for_coverage,
     threshold_for_risk,
@@ -96,11 +100,13 @@ class SelectiveClassifier(
 
     confidence : str or callable, default="msp"
         The confidence measure: "msp" (maximum softmax probability), "margin",
-        "negative_entropy", "negative_gini", "l2_norm" or "max_logit". A callable takes
-        probabilities of shape (n_samples, n_classes) and returns one number for each
-        sample, larger for higher confidence. "max_logit" needs a classifier whose
-        decision function is known to return logits, see :class:`CalibratedClassifier`;
-        the logits of two classes are assumed to sum to zero.
+        "negative_entropy", "negative_gini", "l2_norm", "max_logit" or "p_norm". A
+        callable takes probabilities of shape (n_samples, n_classes) and returns one
+        number for each sample, larger for higher confidence. "max_logit" and "p_norm"
+        need a classifier whose decision function is known to return logits, see
+        :class:`CalibratedClassifier`; the logits of two classes are assumed to sum to
+        zero. "p_norm" [3]_ is the largest logit minus the mean logit of the sample,
+        divided by the 4-norm of the logits minus their mean, for three classes or more.
 
     abstain_label : str or number, default=None
         Label that `predict` returns for abstentions: a string if the labels are
@@ -189,6 +195,9 @@ class SelectiveClassifier(
        arXiv:2110.01052, 2021.
     .. [2] B. L. Wiens and A. Dmitrienko, "The Fallback Procedure for Evaluating a
        Single Family of Hypotheses", Journal of Biopharmaceutical Statistics 15, 2005.
+    .. [3] L. F. P. Cattelan and D. Silva, "How to Fix a Broken Confidence Estimator:
+       Evaluating Post-hoc Methods for Selective Classification with Deep Neural
+       Networks", UAI 2024.
 
     Examples
     --------
@@ -305,7 +314,8 @@ class SelectiveClassifier(
     def _held_out(self, X: Any, y: Any, fit_params: Any, split_params: Any) -> Any:
         """Fit the classifier and return held-out scores and their row indices."""
         is_frozen = isinstance(self.estimator, FrozenEstimator)
-        response = "auto" if self.confidence == "max_logit" else "predict_proba"
+        wants_logits = needs_logits(self.confidence)
+        response = "auto" if wants_logits else "predict_proba"
         source = self.estimator, self.cv, X, y, self.classes_
         splits = held_out_splits(*source, **split_params)
         rows = np.concatenate([test for _, test in splits])
@@ -317,8 +327,8 @@ class SelectiveClassifier(
         )
         self._refuse_threshold(self.estimator_)  # that a search has chosen
         self._from_logits = kind == "logits"
-        if self.confidence == "max_logit" and not self._from_logits:
-            refuse_max_logit(self.estimator)
+        if wants_logits and not self._from_logits:
+            refuse_logits(self.estimator, self.confidence)
         return np.concatenate(scores), rows
 
     def _confidence_of(self, scores: Array) -> Array:

@@ -7,9 +7,14 @@ from math import ceil
 from numbers import Real
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import betaincc, rel_entr
 
-from sklearn_calib._validation.arrays import shorten, shown
+from sklearn_calib._numerics.confidence import check_confidence
+from sklearn_calib._validation.arrays import as_numbers, shorten, shown
+from sklearn_calib._validation.declarations import BETWEEN_0_AND_1, validate_params
+from sklearn_calib._validation.types import Ints
+from sklearn_calib.estimators._selective.risks import resolve_risks
 
 # An error message rounds the lowest limit of a risk up to a multiple of 1 / STEPS.
 STEPS = 10_000
@@ -45,13 +50,106 @@ def check_tested_once(rows, purpose):
         )
 
 
-def refuse_max_logit(estimator):
+def refuse_logits(estimator, confidence):
     """Raise ValueError for a classifier whose logits are unknown."""
     raise ValueError(
         'confidence must be computed from probabilities, such as "msp", if the '
-        "decision function is not known to return logits, got 'max_logit' and "
+        f"decision function is not known to return logits, got {confidence!r} and "
         f"{type(estimator).__name__}. If it does return logits, set the attribute "
         "decision_function_is_logits = True of the classifier."
+    )
+
+
+@validate_params(
+    {
+        "correct": ["array-like"],
+        "confidence": ["array-like"],
+        "max_risk": BETWEEN_0_AND_1,
+        "delta": BETWEEN_0_AND_1,
+    }
+)
+def choose_threshold(
+    correct: ArrayLike, confidence: ArrayLike, *, max_risk: float, delta: float = 0.05
+) -> float:
+    """Choose the confidence threshold that guarantees a maximum error rate.
+
+    It is the threshold of :class:`SelectiveClassifier` for predictions of any kind,
+    such as answers of a language model that were marked as correct or wrong. Accept
+    predictions whose confidence is at or above it.
+
+    Parameters
+    ----------
+    correct : array-like of shape (n_samples,)
+        Whether each prediction is correct, on :term:`held-out data`.
+
+    confidence : array-like of shape (n_samples,)
+        Confidence of each prediction, in any unit; larger for higher confidence. Use
+        minus infinity for predictions to accept last.
+
+    max_risk : float in (0, 1)
+        Upper bound for the error rate among the accepted predictions.
+
+    delta : float in (0, 1), default=0.05
+        Probability, over the draw of the held-out samples, that the error rate of the
+        accepted predictions exceeds `max_risk`.
+
+    Returns
+    -------
+    threshold : float
+        The lowest confidence to accept.
+
+    Raises
+    ------
+    ValueError
+        If no threshold can guarantee `max_risk`; the message contains the lowest error
+        rate that can be guaranteed. Also if `correct` has other values than 0 and 1, or
+        a confidence is NaN.
+
+    See Also
+    --------
+    SelectiveClassifier : A classifier with such a threshold, and bounds on other risks.
+    sklearn_calib.metrics.coverage_at_risk : Coverage at an error rate, without a
+        guarantee.
+
+    Notes
+    -----
+    From the highest confidence to the lowest, the exact binomial test is applied to the
+    hypothesis that the error rate exceeds `max_risk`. `delta` is divided among several
+    starts of this fixed sequence of tests, see :class:`SelectiveClassifier`. The
+    guarantee holds for new samples from the same distribution. There are no sample
+    weights, because the test counts independent samples.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_calib.estimators import choose_threshold
+    >>> rng = np.random.default_rng(0)
+    >>> confidence = rng.uniform(size=1000)
+    >>> correct = rng.uniform(size=1000) < confidence
+    >>> threshold = choose_threshold(correct, confidence, max_risk=0.2)
+    >>> accepted = confidence >= threshold
+    >>> print(f"coverage {accepted.mean():.2f}")
+    coverage 0.33
+    >>> print(f"accuracy {correct[accepted].mean():.2f}")
+    accuracy 0.84
+    """
+    correct = _check_correct(correct)
+    confidence = check_confidence(confidence, len(correct))
+    # A wrong prediction has the loss 1.
+    risks = resolve_risks(max_risk, None, np.array([False, True]))
+    losses = [risk.losses(correct, np.ones_like(correct)) for risk in risks]
+    return float(threshold_for_risk(confidence, risks, losses, delta))
+
+
+def _check_correct(correct: ArrayLike) -> Ints:
+    """Return 1 for correct predictions and 0 for wrong ones."""
+    values = as_numbers(correct, "correct")
+    if values.ndim == 1 and len(values) and np.isin(values, (0, 1)).all():
+        return values.astype(np.int64)
+    got = shown(np.unique(values).tolist())
+    raise ValueError(
+        "correct must contain True or False for each of at least one sample, got an "
+        f"array of shape {values.shape} with the values {got}. Pass y_pred == y_true."
     )
 
 

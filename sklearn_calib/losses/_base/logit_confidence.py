@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 import torch
 from torch import Tensor
 
+from sklearn_calib._numerics.confidence import P, check_several
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import did_you_mean
 from sklearn_calib.losses._base.checks import can_check_values, check_finite, is_choice
@@ -17,6 +18,18 @@ def _margin(logits: Tensor) -> Tensor:
     return first - second
 
 
+def _p_norm(logits: Tensor) -> Tensor:
+    check_several(logits.shape[1])
+    centred = logits - logits.amin(1, keepdim=True)
+    centred = centred - centred.mean(1, keepdim=True)
+    # The score does not depend on the scale, so this has no gradient.
+    largest = centred.detach().abs().amax(1, keepdim=True)
+    scaled = centred / torch.where(largest > 0, largest, 1)
+    norm = torch.linalg.vector_norm(scaled, P, dim=1)
+    # The norm is above 1, except for equal logits.
+    return scaled.amax(1) / norm.clamp_min(1)
+
+
 # The same names as in sklearn_calib._numerics.confidence, which computes them in NumPy.
 _CONFIDENCES: dict[str, Callable[[Tensor], Tensor]] = {
     "l2_norm": lambda logits: torch.linalg.vector_norm(logits.softmax(1), dim=1),
@@ -25,6 +38,7 @@ _CONFIDENCES: dict[str, Callable[[Tensor], Tensor]] = {
     "msp": lambda logits: logits.softmax(1).max(1).values,
     "negative_entropy": negative_entropy,
     "negative_gini": lambda logits: logits.softmax(1).square().sum(1) - 1,
+    "p_norm": _p_norm,
 }
 
 
@@ -45,6 +59,7 @@ Confidence = Annotated[
         "msp",
         "negative_entropy",
         "negative_gini",
+        "p_norm",
     ]
     | Callable[[Tensor], Tensor],
     check_confidence,

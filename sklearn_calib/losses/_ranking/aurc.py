@@ -93,8 +93,9 @@ def regularized_aurc_loss(
         Confidence score to rank: the largest probability ("msp"), the difference
         between the two largest ("margin"), "negative_entropy", the sum of squared
         probabilities minus 1 ("negative_gini"), their L2 norm ("l2_norm"), the largest
-        logit ("max_logit"), or a callable that takes logits and returns one score per
-        sample.
+        logit ("max_logit"), the largest logit minus their mean, divided by the 4-norm
+        of the logits minus their mean ("p_norm", for three classes or more), or a
+        callable that takes logits and returns one score per sample.
     base : str or CalibrationLoss, default="cross_entropy"
         Per-sample loss: a name accepted by :func:`get_loss`, or an instance, whose
         `reduction` is ignored.
@@ -225,7 +226,8 @@ def aurc_loss(
         Class indices.
     confidence : str or callable, default="msp"
         Confidence score to rank: "msp", "margin", "negative_entropy", "negative_gini",
-        "l2_norm", "max_logit", or a callable, as in :func:`regularized_aurc_loss`.
+        "l2_norm", "max_logit", "p_norm", or a callable, as in
+        :func:`regularized_aurc_loss`.
     base : str or CalibrationLoss, default="cross_entropy"
         Per-sample loss: a name accepted by :func:`get_loss`, or an instance, whose
         `reduction` is ignored.

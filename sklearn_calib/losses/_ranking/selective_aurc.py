@@ -32,7 +32,7 @@ from sklearn_calib.losses._base.logit_confidence import (
 from sklearn_calib.losses._base.loss import CalibrationLoss
 
 # The named confidence scores with values in [0, 1], the range of the histogram.
-UnitName = Literal["l2_norm", "margin", "msp"]
+UnitName = Literal["l2_norm", "margin", "msp", "p_norm"]
 CONFIDENCES = get_args(UnitName)
 
 check_bandwidth = checking(check_positive, hint="The authors use 0.05.")
@@ -86,10 +86,11 @@ def selective_aurc_loss(
     bandwidth : float, default=0.05
         Width of the sigmoid function that smooths the steps of G, the distribution
         function of the confidences, above 0.
-    confidence : {"msp", "margin", "l2_norm"} or callable, default="msp"
+    confidence : {"msp", "margin", "l2_norm", "p_norm"} or callable, default="msp"
         Confidence score in [0, 1]: the largest probability, the difference between the
-        two largest, the L2 norm of the probabilities, or a callable that takes logits
-        and returns one score per sample.
+        two largest, the L2 norm of the probabilities, the normalised largest logit as
+        in :func:`regularized_aurc_loss`, or a callable that takes logits and returns
+        one score per sample.
     base : str or CalibrationLoss, default="cross_entropy"
         Per-sample loss: a name accepted by :func:`get_loss`, or an instance, whose
         `reduction` is ignored.
@@ -258,7 +259,7 @@ class SelectiveAURCLoss(_ComposedLoss, function=selective_aurc_loss):
     bandwidth : float, default=0.05
         Width of the sigmoid function that smooths the steps of G, the distribution
         function of the confidences, above 0.
-    confidence : {"msp", "margin", "l2_norm"} or callable, default="msp"
+    confidence : {"msp", "margin", "l2_norm", "p_norm"} or callable, default="msp"
         Confidence score in [0, 1], or a callable that computes it from logits.
     base : str or CalibrationLoss, default="cross_entropy"
         Per-sample loss.

@@ -52,6 +52,9 @@ def risk_coverage_curve(
           returns one number per sample;
         - an array with one number per sample, such as `logits.max(axis=1)`.
 
+        "max_logit" and "p_norm" of :class:`~sklearn_calib.SelectiveClassifier` are
+        computed from logits, so pass them as an array.
+
     loss : {"zero_one", "log"} or callable, default="zero_one"
         Loss whose mean is the risk. "zero_one" is 1 for a wrong prediction. "log" is
         the negative log-likelihood of the true class. A callable takes the column

@@ -1,0 +1,277 @@
+"""Performance of a classifier on data without labels, from its probabilities."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn import metrics
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+
+from sklearn_calib._validation.arrays import shown
+from sklearn_calib._validation.declarations import (
+    INTERVAL,
+    did_you_mean,
+    validate_params,
+)
+from sklearn_calib._validation.labels import as_labels, encode_labels
+from sklearn_calib._validation.probabilities import check_proba, check_sample_weight
+from sklearn_calib._validation.samples import as_columns, check_columns, in_double
+from sklearn_calib._validation.types import Array, Floats, Seed, Weights
+from sklearn_calib.deployment._monitor import CalibrationMonitor
+from sklearn_calib.metrics import get_scorer, get_scorer_names
+
+# What to do for each advice of a monitor.
+WAYS_OUT = {
+    "priors": "Adapt the classifier with PriorShiftClassifier",
+    "temperature": "Refit TemperatureScaling",
+    "refit": "Refit the calibrator or the classifier",
+}
+
+
+class PerformanceEstimate(NamedTuple):
+    """Estimated performance: value, interval, and expected confusion matrix."""
+
+    value: float
+    interval: tuple[float, float]
+    confusion_matrix: Floats
+
+
+class _Predictions(ClassifierMixin, BaseEstimator):
+    """A fitted classifier whose features are the probabilities that it predicts."""
+
+    def __init__(self, classes: Array) -> None:
+        self.classes_ = classes
+
+    def predict_proba(self, X: Floats) -> Floats:
+        return X
+
+    def predict(self, X: Floats) -> Array:
+        labels: Array = self.classes_[X.argmax(axis=1)]
+        return labels
+
+
+@validate_params(
+    {
+        "y_proba": ["array-like"],
+        "metric": [str, callable],
+        "labels": ["array-like", None],
+        "sample_weight": ["array-like", None],
+        "monitor": [CalibrationMonitor, None],
+        **INTERVAL,
+    },
+    prefer_skip_nested_validation=False,
+)
+def estimate_performance(
+    y_proba: ArrayLike,
+    *,
+    metric: str | Callable[..., float] = "accuracy",
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    monitor: CalibrationMonitor | None = None,
+    confidence_level: float = 0.95,
+    n_resamples: int = 1000,
+    random_state: Seed = None,
+) -> PerformanceEstimate:
+    r"""Estimate the performance of a classifier on data without labels.
+
+    If the predicted probabilities are calibrated, they determine the expected confusion
+    matrix of their own predictions, and with it the accuracy and other metrics. This is
+    called confidence-based performance estimation (CBPE) [1]_; for the accuracy, it is
+    the average confidence [2]_.
+
+    Parameters
+    ----------
+    y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
+        Calibrated probabilities of samples without labels; a 1-d array contains those
+        of the positive class. If the class frequencies have changed, pass the adapted
+        probabilities of :class:`PriorShiftClassifier`.
+
+    metric : str or callable, default="accuracy"
+        Name of a scorer of scikit-learn or of this package, such as "f1_macro",
+        "roc_auc", "neg_log_loss", "neg_brier_score" or "neg_expected_cost", or a scorer
+        `scorer(estimator, X, y)`, such as the result of
+        :func:`sklearn.metrics.make_scorer`. The predicted class is the most probable.
+        For a name, the positive class of two is the second; a scorer gets the labels.
+
+    labels : array-like of shape (n_classes,), default=None
+        Class label of each column, such as `estimator.classes_`. By default, 0, 1, ...
+
+    sample_weight : array-like of shape (n_samples,), default=None
+        Sample weights.
+
+    monitor : CalibrationMonitor, default=None
+        Monitor of this classifier. If it has raised an alarm, the estimate is refused.
+
+    confidence_level : float, default=0.95
+        Confidence level of the interval, in (0, 1).
+
+    n_resamples : int, default=1000
+        Number of draws of the labels.
+
+    random_state : int, RandomState instance or None, default=None
+        Controls the draws. Pass an int for reproducible results.
+
+    Returns
+    -------
+    value : float
+        Expected value of the metric, see Notes.
+
+    interval : tuple of two floats
+        Range in which the metric of these samples lies with probability
+        `confidence_level`, once their labels are known, if the probabilities are
+        calibrated.
+
+    confusion_matrix : ndarray of shape (n_classes, n_classes)
+        Expected number of samples, or sum of their weights, of each true class (row)
+        and predicted class (column).
+
+    Raises
+    ------
+    ValueError
+        If `y_proba` does not contain probabilities, `labels` do not match the columns,
+        or the monitor has raised an alarm.
+
+    sklearn.exceptions.NotFittedError
+        If the monitor has no batches.
+
+    See Also
+    --------
+    label_shift_calibration_error : Calibration error after a change of the class
+        frequencies.
+    CalibrationMonitor : Test whether the probabilities are still calibrated.
+
+    Notes
+    -----
+    The value is the metric of all samples with all labels, where label k of sample i
+    has the weight :math:`p_{ik}`. For means over samples, such as the accuracy, the
+    Brier score, the log loss and costs, this is the expectation. Ratios, such as
+    precision, recall and F1, are those of the expected confusion matrix, and the AUROC
+    is that of the expected curve. The difference to the expectation is of the order of
+    one divided by the number of samples. For a scorer without sample weights, the value
+    is the mean over the draws.
+
+    For the interval, labels are drawn from the probabilities. It contains the chance of
+    the labels, but not an error of the calibration or of estimated class frequencies,
+    which only labels can show. A metric of calibration, such as the ECE, is estimated
+    as if the classifier were calibrated.
+
+    References
+    ----------
+    .. [1] J. Kivimäki, J. Białek, W. Kuberski et al., "Performance Estimation in Binary
+       Classification Using Calibrated Confidence", arXiv:2505.05295, 2025.
+    .. [2] J. Kivimäki, J. Białek, J. K. Nurminen and W. Kuberski, "Confidence-based
+       Estimators for Predictive Performance in Model Monitoring", arXiv:2407.08649,
+       2024.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_calib.deployment import estimate_performance
+    >>> y_proba = np.random.default_rng(0).uniform(size=1000)
+    >>> estimate = estimate_performance(y_proba, metric="f1", random_state=0)
+    >>> low, high = estimate.interval
+    >>> print(f"F1 {estimate.value:.3f}, between {low:.3f} and {high:.3f}")
+    F1 0.757, between 0.732 and 0.781
+    >>> estimate.confusion_matrix.round()
+    array([[351., 132.],
+           [122., 395.]])
+    """
+    if monitor is not None:
+        _refuse_alarm(monitor)
+    proba = in_double(as_columns(check_proba(y_proba, allow_1d=True)))
+    n_classes = proba.shape[1]
+    classes = as_labels(np.arange(n_classes) if labels is None else labels, "labels")
+    encode_labels(classes, labels=classes, n_classes=n_classes, name="labels")
+    check_columns(y_proba, None, classes)
+    weight = check_sample_weight(sample_weight, proba)
+    if isinstance(metric, str):
+        # Some scorers do not know which of two other labels is the positive class.
+        classes = np.arange(n_classes)
+    score = _Score(metric, _Predictions(classes))
+    draws = np.array(
+        [
+            score(proba, codes, weight)
+            for codes in _draws(proba, n_resamples, check_random_state(random_state))
+        ]
+    )
+    known = draws[~np.isnan(draws)]
+    if not len(known):
+        raise ValueError(
+            f"metric must be defined for labels drawn from y_proba, got {metric!r}, "
+            "which is NaN for all draws. Use more samples, or another metric."
+        )
+    value = float(known.mean())
+    if score.takes_weights:
+        mass = proba if weight is None else proba * weight[:, None]
+        some = mass.ravel() > 0
+        rows, codes = (each.ravel()[some] for each in np.indices(proba.shape))
+        value = score(proba[rows], codes, mass.ravel()[some])
+    tail = (1 - confidence_level) / 2
+    low, high = np.quantile(known, [tail, 1 - tail]).tolist()
+    return PerformanceEstimate(
+        value, (min(low, value), max(high, value)), _confusion_matrix(proba, weight)
+    )
+
+
+class _Score:
+    """A scorer of predicted probabilities and the codes of true labels."""
+
+    def __init__(self, metric: Any, predictions: _Predictions) -> None:
+        names = {*get_scorer_names(), *metrics.get_scorer_names()}
+        if isinstance(metric, str) and metric not in names:
+            raise ValueError(
+                "metric must be a scorer or the name of one, got "
+                f"{shown(metric)}.{did_you_mean(metric, names)} The names are those of "
+                "sklearn_calib.metrics.get_scorer_names() and of "
+                "sklearn.metrics.get_scorer_names()."
+            )
+        self.scorer: Callable[..., float] = get_scorer(metric)
+        self.predictions = predictions
+        parameters = inspect.signature(self.scorer).parameters.values()
+        self.takes_weights = any(
+            each.name == "sample_weight" or each.kind is each.VAR_KEYWORD
+            for each in parameters
+        )
+
+    def __call__(self, proba: Floats, codes: Array, weight: Weights) -> float:
+        y_true = self.predictions.classes_[codes]
+        if weight is None:
+            return float(self.scorer(self.predictions, proba, y_true))
+        if not self.takes_weights:
+            raise ValueError(
+                "sample_weight must be None for a scorer without sample_weight, got "
+                f"weights and {shown(self.scorer)}. Add the argument to the scorer."
+            )
+        return float(self.scorer(self.predictions, proba, y_true, sample_weight=weight))
+
+
+def _draws(proba: Floats, n_resamples: int, rng: np.random.RandomState) -> Any:
+    """Yield codes of labels drawn from the probabilities."""
+    below = proba.cumsum(axis=1)[:, :-1]
+    for _ in range(n_resamples):
+        yield (rng.uniform(size=(len(proba), 1)) >= below).sum(axis=1)
+
+
+def _confusion_matrix(proba: Floats, weight: Weights) -> Floats:
+    """Return the expected weight of each true and predicted class."""
+    predicted = np.eye(proba.shape[1])[proba.argmax(axis=1)]
+    if weight is not None:
+        predicted *= weight[:, None]
+    return proba.T @ predicted
+
+
+def _refuse_alarm(monitor: CalibrationMonitor) -> None:
+    """Raise ValueError if the probabilities are known not to be calibrated."""
+    advice = monitor.diagnose().advice
+    if monitor.is_alarm_:
+        raise ValueError(
+            "monitor must not have raised an alarm, as the estimate needs calibrated "
+            f"probabilities, got an alarm at batch {monitor.alarm_at_} with the advice "
+            f"{advice!r}. {WAYS_OUT[advice]}, and monitor it with a new "
+            "CalibrationMonitor."
+        )

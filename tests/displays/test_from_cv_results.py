@@ -1,0 +1,225 @@
+"""Curves of the folds of a cross-validation, and their average."""
+
+import functools
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import make_classification
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import ShuffleSplit, cross_validate
+from sklearn.naive_bayes import GaussianNB
+
+from sklearn_calib.displays import (
+    DecisionCurveDisplay,
+    ReliabilityDisplay,
+    RiskCoverageDisplay,
+    SmoothReliabilityDisplay,
+)
+from sklearn_calib.estimators import SelectiveClassifier
+
+# The curve that is averaged, and the weights of the folds.
+CURVES = {
+    ReliabilityDisplay: ("prob_true", "counts"),
+    SmoothReliabilityDisplay: ("prob_true", "density"),
+    RiskCoverageDisplay: ("risk", None),
+    DecisionCurveDisplay: ("net_benefit", None),
+}
+every_display = pytest.mark.parametrize("cls", CURVES)
+LABELS = np.array(["rose", "iris", "aster"])
+
+
+@functools.cache
+def validated(n_classes=2, cv=3):
+    """Return the results of a cross-validation, and its data."""
+    X, codes = make_classification(
+        300, n_informative=4, n_classes=n_classes, flip_y=0.3, random_state=0
+    )
+    y = LABELS[codes]
+    results = cross_validate(
+        GaussianNB(), X, y, cv=cv, return_estimator=True, return_indices=True
+    )
+    return results, X, y
+
+
+def texts(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+@every_display
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_curve_for_each_test_fold(cls, n_classes):
+    results, X, y = validated(n_classes)
+    weight = 1 + np.arange(len(y)) % 3
+    displays = cls.from_cv_results(results, X, y, sample_weight=weight)
+    assert len(plt.get_fignums()) == 1
+    assert len({display.ax_ for display in displays}) == 1
+    curve, _ = CURVES[cls]
+    tests = results["indices"]["test"]
+    for display, estimator, rows in zip(
+        displays, results["estimator"], tests, strict=True
+    ):
+        alone = cls.from_estimator(
+            estimator, X[rows], y[rows], sample_weight=weight[rows]
+        )
+        np.testing.assert_array_equal(getattr(display, curve), getattr(alone, curve))
+    named = [text for text in texts(displays[0].ax_) if "GaussianNB" in text]
+    if cls is DecisionCurveDisplay:
+        assert named == ["GaussianNB"]
+    else:
+        ((word, at),) = cls._scores
+        values = [getattr(display, at) for display in displays]
+        n = cls._decimals
+        scores = f"{np.mean(values):.{n}f} ± {np.std(values):.{n}f}"
+        assert named == [f"GaussianNB ({word} {scores})"]
+    assert len({display.line_.get_color() for display in displays}) == 1
+
+
+@every_display
+def test_average(cls):
+    """In bins and on smooth curves, it is weighted by the samples at each place."""
+    results, X, y = validated()
+    (average,) = cls.from_cv_results(results, X, y, kind="average", name="mean")
+    folds = cls.from_cv_results(results, X, y)
+    curve, weight = CURVES[cls]
+    values = np.array([getattr(fold, curve) for fold in folds])
+    weights = np.ones(values.shape)
+    if weight is not None:
+        weights = np.array([getattr(fold, weight) for fold in folds])
+    mean = np.ma.average(np.ma.masked_invalid(values), axis=0, weights=weights)
+    deviation = np.ma.masked_invalid(values) - mean
+    spread = np.sqrt(np.ma.average(deviation**2, axis=0, weights=weights))
+    np.testing.assert_allclose(getattr(average, curve), mean.filled(np.nan), atol=1e-12)
+    band = np.array([(mean - spread).filled(np.nan), (mean + spread).filled(np.nan)])
+    if cls is ReliabilityDisplay:
+        band = band.clip(0, 1)
+    np.testing.assert_allclose(average.band, band, atol=1e-12)
+    assert "± 1 standard deviation" in texts(average.ax_)
+    assert texts(average.ax_)[0].startswith("mean")
+    average.figure_.draw_without_rendering()
+
+
+def test_average_in_bins_is_that_of_all_test_samples_together():
+    results, X, y = validated()
+    (average,) = ReliabilityDisplay.from_cv_results(results, X, y, kind="average")
+    order = np.concatenate(results["indices"]["test"])
+    proba = np.concatenate(
+        [
+            estimator.predict_proba(X[rows])
+            for estimator, rows in zip(
+                results["estimator"], results["indices"]["test"], strict=True
+            )
+        ]
+    )
+    pooled = ReliabilityDisplay.from_predictions(y[order], proba)
+    for name in ("counts", "prob_true", "prob_pred", "histogram"):
+        np.testing.assert_allclose(getattr(average, name), getattr(pooled, name))
+    assert average.frame().shape == pooled.frame().shape
+
+
+def test_options_and_the_positive_class():
+    results, X, y = validated()
+    display, *_ = ReliabilityDisplay.from_cv_results(
+        results, X, y, n_bins=4, pos_label="iris", histogram=False
+    )
+    assert len(display.counts) == 4
+    assert display.pos_label == "iris"
+    assert display.histogram_ax_ is None
+    assert display.band is None
+
+
+def test_names_and_styles_of_each_fold():
+    results, X, y = validated()
+    figure, ax = plt.subplots()
+    styles = [{"c": "C3"}, {"ls": ":"}, {"lw": 3}]
+    displays = RiskCoverageDisplay.from_cv_results(
+        results, X, y, ax=ax, name=["one", "two", "three"], curve_kwargs=styles
+    )
+    assert displays[0].figure_ is figure
+    assert [text.split(" (")[0] for text in texts(ax)[:3]] == ["one", "two", "three"]
+    lines = [display.line_ for display in displays]
+    assert lines[0].get_color() == displays[0].oracle_line_.get_color() == "C3"
+    assert lines[1].get_linestyle() == ":"
+    assert lines[2].get_linewidth() == 3
+    style = {"color": "k", "alpha": 0.2}
+    others = RiskCoverageDisplay.from_cv_results(
+        results, X, y, ax=ax, name="all", curve_kwargs=style
+    )
+    assert [each.line_.get_color() for each in others] == ["k"] * 3
+    assert [each.line_.get_alpha() for each in others] == [0.2] * 3
+    assert [text.split(" (")[0] for text in texts(ax)[:4]] == [
+        "one", "two", "three", "all",
+    ]  # fmt: skip
+
+
+def test_containers():
+    results, X, y = validated()
+    expected = RiskCoverageDisplay.from_cv_results(results, X, y)
+    index = np.arange(len(y))[::-1]
+    frame = pd.DataFrame(X, index=index)
+    for other in ((X.tolist(), y.tolist()), (frame.to_numpy(), pd.Series(y, index))):
+        weight = [1] * len(y)
+        displays = RiskCoverageDisplay.from_cv_results(
+            results, *other, sample_weight=weight
+        )
+        assert [d.aurc for d in displays] == [d.aurc for d in expected]
+
+
+def test_a_class_may_be_absent_from_a_test_fold():
+    results, X, y = validated(3)
+    seen = [rows[y[rows] != "iris"] for rows in results["indices"]["test"]]
+    some = {**results, "indices": {"test": seen}}
+    assert len(RiskCoverageDisplay.from_cv_results(some, X, y)) == 3
+
+
+def test_splits_that_leave_samples_out():
+    split = ShuffleSplit(2, test_size=0.2, train_size=0.5, random_state=0)
+    results, X, y = validated(2, split)
+    assert len(DecisionCurveDisplay.from_cv_results(results, X, y)) == 2
+
+
+def test_operating_points_of_selective_classifiers():
+    _, X, y = validated()
+    model = SelectiveClassifier(
+        FrozenEstimator(LogisticRegression().fit(X, y)), coverage=0.5
+    )
+    results = cross_validate(
+        model, X, y, cv=2, return_estimator=True, return_indices=True
+    )
+    displays = RiskCoverageDisplay.from_cv_results(results, X, y)
+    assert all(0.3 < display.operating_point[0] < 0.7 for display in displays)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"cv_results": {"fit_time": [1]}}, r"must contain .* got only \['fit_time'\]"),
+        ({"cv_results": [1]}, "'cv_results' parameter"),
+        ({"kind": "mean"}, "'kind' parameter .* Got 'mean'"),
+        ({"y": LABELS}, "inconsistent numbers of samples"),
+        ({"sample_weight": [1.0]}, "inconsistent numbers of samples"),
+        ({"curve_kwargs": [{}]}, "a list of length 3, got a list of length 1"),
+        ({"curve_kwargs": [{}] * 3, "kind": "average"}, "a list of length 1, got a li"),
+        ({"name": ["a", "b", "c"]}, r"name must be a string, .* got \['a', 'b', 'c'\]"),
+        (
+            {"strategy": "quantile", "kind": "average"},
+            "the same bin_edges for kind='av",
+        ),
+        ({"n_bins": 0}, "'n_bins' parameter"),
+        ({"pos_label": "tulip"}, "pos_label must be one of"),
+    ],
+)
+def test_bad_input(change, message):
+    results, X, y = validated()
+    arguments = {"cv_results": results, "X": X, "y": y, **change}
+    with pytest.raises(ValueError, match=message):
+        ReliabilityDisplay.from_cv_results(**arguments)
+    assert not plt.get_fignums()
+
+
+def test_data_of_another_cross_validation():
+    results, X, y = validated()
+    with pytest.raises(ValueError, match=r"at least 300, got 200\. Pass the X and y"):
+        ReliabilityDisplay.from_cv_results(results, X[:200], y[:200])
