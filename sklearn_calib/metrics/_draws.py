@@ -5,9 +5,8 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from inspect import signature
 from typing import Any, TypeAlias
 
@@ -16,9 +15,9 @@ from joblib import Parallel, delayed
 from numpy.typing import ArrayLike
 from sklearn import config_context
 from sklearn.exceptions import UndefinedMetricWarning
-from threadpoolctl import ThreadpoolController
 
 from sklearn_calib._sklearn.metric_options import name_of
+from sklearn_calib._solvers.blas import one_blas_thread
 from sklearn_calib._validation.arrays import as_numbers
 from sklearn_calib._validation.declarations import interval_kind
 from sklearn_calib._validation.labels import as_labels, encode_labels
@@ -264,6 +263,7 @@ def measure_draws(
 ) -> Floats:
     """Return the values of the metric for the draws for which it is defined."""
     blocks = np.array_split(seeds, min(len(seeds), N_BLOCKS))
+    # The jobs of joblib work on several draws at a time instead.
     with one_blas_thread():
         values = Parallel(n_jobs=n_jobs, verbose=verbose)(
             delayed(_measure_block)(measure, draw, block) for block in blocks
@@ -277,20 +277,6 @@ def measure_draws(
             "samples of each class, or use stratify=True in bootstrap_interval."
         )
     return defined
-
-
-def one_blas_thread() -> AbstractContextManager[Any]:
-    """Return a context in which BLAS uses one thread.
-
-    The matrices of one draw are small, and threads that wait for each other take up to
-    twenty times as long. The jobs of joblib work on several draws at a time instead.
-    """
-    return _libraries().limit(limits=1, user_api="blas")
-
-
-@cache
-def _libraries() -> ThreadpoolController:
-    return ThreadpoolController()
 
 
 def _measure_block(measure: Callable[..., Any], draw: Draw, seeds: Ints) -> list[float]:

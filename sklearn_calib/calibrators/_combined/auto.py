@@ -16,6 +16,7 @@ from sklearn_calib._expressions.rows import softmax
 from sklearn_calib._expressions.tensor import Values
 from sklearn_calib._numerics.sample_blocks import Block, Blocks
 from sklearn_calib._sklearn.training_data import warn_of_absent_classes
+from sklearn_calib._solvers.blas import one_blas_thread
 from sklearn_calib._solvers.class_offsets import fit_offsets
 from sklearn_calib._solvers.stacking import (
     Shares,
@@ -351,7 +352,8 @@ class AutoCalibrator(Calibrator):
             # The others would change the folds of these.
             data, given = data.select(counted), given.select(counted)
             weight = weight[counted]
-        with warnings.catch_warnings():
+        # The many fits have small matrices.
+        with warnings.catch_warnings(), one_blas_thread():
             # A calibrator with a poor fit gets a small weight.
             warnings.simplefilter("ignore")
             self.calibrators_ = self._fit_each(data)
