@@ -109,7 +109,7 @@ losses = {
     "cross-entropy": {"loss": "cross_entropy"},
     "focal": {"loss": "focal", "loss__gamma": 3.0},
     "MbLS": {"loss": "mbls"},
-    "AdaFocal": {"loss": "adafocal"},
+    "AdaFocal": {"loss": "adafocal", "loss__n_bins": 15, "loss__lambd": 1.0},
 }
 models = {}
 for name, params in losses.items():

@@ -47,14 +47,17 @@ SIZES = {"n_train": 20_000, "n_valid": 5_000, "n_temperature": 5_000, "epochs": 
 BASELINE = "cross-entropy"
 ERRORS = {"ECE": "uniform", "ECE, equal mass": "quantile"}
 
+AUTHORS = {"loss__n_bins": 15, "loss__lambd": 1.0}
+
 # For each row the loss with its parameters, and the updates of gamma per epoch.
 ROWS = {
     BASELINE: ({"loss": "cross_entropy"}, 1),
     "FLSD-53": ({"loss": "sample_dependent_focal"}, 1),
     "dual focal": ({"loss": "dual_focal", "loss__gamma": 5.0}, 1),
-    "AdaFocal": ({"loss": "adafocal"}, 1),
-    "AdaFocal, 4 updates": ({"loss": "adafocal"}, 4),
-    "AdaDualFocal": ({"loss": "ada_dual_focal"}, 1),
+    "AdaFocal": ({"loss": "adafocal", **AUTHORS}, 1),
+    "AdaFocal, 4 updates": ({"loss": "adafocal", **AUTHORS}, 4),
+    "AdaFocal, defaults": ({"loss": "adafocal"}, 4),
+    "AdaDualFocal": ({"loss": "ada_dual_focal", **AUTHORS}, 1),
 }
 
 

@@ -61,7 +61,8 @@ LOSSES = {
     "cross-entropy": {"loss": "cross_entropy"},
     "focal": {"loss": "focal", "loss__gamma": 3.0},
     "MbLS": {"loss": "mbls"},
-    "AdaFocal": {"loss": "adafocal"},
+    # With the authors' settings.
+    "AdaFocal": {"loss": "adafocal", "loss__n_bins": 15, "loss__lambd": 1.0},
 }
 STAGES = ["{}", "{}, augmented", "RefCal, {}", "RefCal, {}, head not augmented"]
 ROWS = {stages.format(loss): (stages, loss) for stages in STAGES for loss in LOSSES}

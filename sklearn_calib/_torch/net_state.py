@@ -85,7 +85,9 @@ def _pack(value, tensors):
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, torch.Tensor):
-        flat = value.detach().cpu().contiguous().reshape(-1)
+        flat = value.detach().cpu().contiguous()
+        # The stride of an empty tensor, or of one with a single element, may be 0.
+        flat = flat.as_strided((flat.numel(),), (1,))
         tensors.append(flat.view(torch.uint8).numpy())
         dtype = str(value.dtype).removeprefix("torch.")
         return ["tensor", len(tensors) - 1, dtype, list(value.shape)]

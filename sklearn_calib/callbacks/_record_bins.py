@@ -38,13 +38,13 @@ class RecordBins(Callback):
     skorch's loggers, such as `MlflowLogger`, ignore these lists.
 
     The callback works with any loss. If the loss itself records bins of the validation
-    set, these bins are used.
+    set, such as the single bin of AdaFocal by default, these bins are used.
 
     Parameters
     ----------
     n_bins : int, default=15
-        Number of bins. Because of ties, an epoch may have fewer, as empty bins are
-        removed.
+        Number of bins, unless the loss records bins. Because of ties, an epoch may have
+        fewer, as empty bins are removed.
 
     binning : {"common", "independent"}, default="common"
         Whether to group the training data by the bins of the validation set, or by
@@ -129,12 +129,15 @@ class RecordBins(Callback):
         """Record the bins, or use the bins that the loss has recorded."""
         if not self.valid_:
             return
-        if "bin_edges" not in net.history[-1]:
-            record(net, _validation_bins(_concatenate(self.valid_), self.n_bins))
+        n_bins = self.n_bins
+        if "bin_edges" in net.history[-1]:
+            n_bins = len(net.history[-1, "bin_edges"]) - 1
+        else:
+            record(net, _validation_bins(_concatenate(self.valid_), n_bins))
         self.valid_ = []
         train = _predict(net, dataset_train)
         if self.binning == "independent":
-            bins = _equal_mass(train.p_true, train.correct, self.n_bins, train.weight)
+            bins = _equal_mass(train.p_true, train.correct, n_bins, train.weight)
             record(net, {"train_bin_edges": bins.edges})
             edges = bins.edges
         else:

@@ -26,6 +26,12 @@ def test_tensors_come_back(dtype, shape):
     assert torch.equal(again, value)
 
 
+def test_a_stride_of_zero():
+    for value in (torch.tensor(np.empty(0)), torch.ones(()).expand(1)):
+        assert value.stride() == (0,)
+        assert torch.equal(from_bytes(to_bytes([value]))[0], value)
+
+
 def test_bits_come_back():
     value = torch.tensor([math.nan, math.inf, -0.0, 1e-45, 1 / 3]).flip(0)[::2]
     again = from_bytes(to_bytes([value]))[0]

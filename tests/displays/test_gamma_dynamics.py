@@ -216,6 +216,12 @@ def fit(**params):
     return net.fit(X, X[:, 0] > 0)
 
 
+def test_one_bin_has_all_samples():
+    display = GammaDynamicsDisplay.from_estimator(fit(loss="adafocal", loss__n_bins=1))
+    assert [ax.get_title() for ax in display.axes_[0]] == ["All samples"]
+    assert display.gamma.shape == (2, 1)
+
+
 def test_the_run_with_validation_data_is_shown():
     net = fit(loss="adafocal", refit=True)
     display = GammaDynamicsDisplay.from_estimator(net)

@@ -125,8 +125,9 @@ def test_any_loss(loss):
     )
     assert type(model.head_.criterion_) is get_loss(loss)
     np.testing.assert_allclose(model.predict_proba(X).sum(1), 1)
-    if loss == "adafocal":
-        assert len(model.history_[-1, "gamma"]) == 15
+    n_bins = {"adafocal": 1, "ada_dual_focal": 15, "calfocal": 15}
+    if loss in n_bins:
+        assert len(model.history_[-1, "gamma"]) == n_bins[loss]
 
 
 def test_posterior_of_the_loss():

@@ -65,7 +65,7 @@ def test_gamma_is_that_of_the_bin_of_p_t_minus_q():
 
 
 def test_learns_as_adafocal():
-    dual, single = AdaDualFocalLoss(lambd=5.0), AdaFocalLoss(lambd=5.0)
+    dual, single = AdaDualFocalLoss(lambd=5.0), AdaFocalLoss(n_bins=15, lambd=5.0)
     generator = torch.Generator().manual_seed(0)
     for _ in range(3):
         proba = torch.randn(60, 3, generator=generator).double().softmax(1).numpy()

@@ -58,7 +58,7 @@ def test_recorded_sequences(case, stage, reference):
     """With the edges of the authors' code, and gamma computed from its gaps."""
     recorded, data = recorded_case(reference, case), reference(REFERENCE)
     now, following = recorded["values"]["stages"][stage : stage + 2]
-    loss = AdaFocalLoss(reduction="sum").double()
+    loss = AdaFocalLoss(n_bins=15, reduction="sum").double()
     state = {"gamma": float64(now["gamma"]), "edges": float64(now["lower"][1:])}
     loss.load_state_dict(state)
     batch = data["inputs"][recorded["input"]]
@@ -97,6 +97,35 @@ def test_update_rule():
         np.testing.assert_allclose(record["calibration_gap"], [-0.35, 0.35], atol=1e-7)
         np.testing.assert_allclose(record["gamma"], gamma, rtol=1e-6)
         np.testing.assert_allclose(loss.gamma, gamma, rtol=1e-6)
+
+
+def test_one_bin_by_default():
+    """Gamma is multiplied by exp(20 * gap), with the gap of all samples."""
+    loss = AdaFocalLoss().double()
+    proba, growth = [[0.6, 0.4], [0.7, 0.3], [0.2, 0.8]], np.exp(20 * (0.7 - 2 / 3))
+    batch = random_batch()
+    for gamma in (growth, growth**2):
+        record = loss.update([0, 1, 1], proba)
+        np.testing.assert_allclose(record["gamma"], [gamma], rtol=1e-5)
+        assert record["bin_edges"] == [0, 1]
+        expected = focal_loss(*batch, gamma=record["gamma"][0])
+        torch.testing.assert_close(loss(*batch), expected)
+    assert loss.update([0, 0, 1], proba)["gamma"] == [-0.2]  # by exp(-20 * 0.3)
+    torch.testing.assert_close(loss(*batch), inverse_focal_loss(*batch, gamma=0.2))
+
+
+def test_state_of_fifteen_bins():
+    """They were the default of earlier versions, with a step size of 1."""
+    before = AdaFocalLoss(n_bins=15, lambd=1.0)
+    before.update(random_batch()[1], random_batch()[0].softmax(1))
+    for lambd, expected in ((20.0, 1.0), (3.0, 3.0)):
+        loss = AdaFocalLoss(lambd=lambd)
+        loss.load_state_dict(before.state_dict())
+        assert loss.get_params() == AdaFocalLoss(n_bins=15, lambd=expected).get_params()
+        assert torch.equal(loss.gamma, before.gamma)
+        assert torch.equal(loss.edges, before.edges)
+    with pytest.raises(RuntimeError, match="size mismatch"):
+        AdaFocalLoss(n_bins=2).load_state_dict(before.state_dict())
 
 
 @given(

@@ -56,6 +56,7 @@ def bin_panels(
     shape = len(kinds), len(bins)
     ends = {0: ", lowest", n_bins - 1: ", highest"}
     titles = [f"Bin {index}{ends.get(index, '')}" for index in bins]
+    titles = titles if n_bins > 1 else ["All samples"] * len(bins)
     if np.ndim(ax):
         axes = np.asarray(ax, dtype=object)
         _check_panels(axes, shape, titles)

@@ -121,11 +121,14 @@ class AdaFocalLoss(_ValidationBinsLoss, function=adafocal_loss):
     no longer overconfident. If gamma falls below `switch`, the bin changes to the
     inverse focal loss, and changes back in the same way [1]_.
 
+    The authors' settings are ``n_bins=15`` and ``lambd=1``. The defaults are better
+    calibrated with small validation sets, and not worse with 5,000 samples.
+
     Parameters
     ----------
-    n_bins : int, default=15
+    n_bins : int, default=1
         Number of bins, at least 1. The paper recommends 10 to 20.
-    lambd : float, default=1.0
+    lambd : float, default=20.0
         Step size of the updates of gamma, at least 0. With 0, gamma does not change.
     gamma_max : float, default=20.0
         Largest gamma, at least `switch`. It may be infinite.
@@ -157,17 +160,23 @@ class AdaFocalLoss(_ValidationBinsLoss, function=adafocal_loss):
 
     Notes
     -----
-    Do not fit a post-hoc calibrator to the validation set from which the loss learns.
+    If you can calibrate the network after training, use temperature scaling and
+    cross-entropy: on average it is about as well calibrated, and more accurate. Do not
+    fit a post-hoc calibrator to the validation set from which the loss learns.
 
-    Gamma needs many updates, because each multiplies it by at most ``exp(lambd)`` and
-    usually changes it by a few percent. The paper updates it after each of 350 epochs.
-    :class:`~sklearn_calib.NeuralClassifier` updates it several times in each epoch if
-    `max_epochs` is below 100 and the validation set is large enough. Set `update_every`
-    of :class:`~sklearn_calib.callbacks.UpdateLoss` to change this.
+    Gamma needs many updates, because the confidence responds slowly to it. The paper
+    updates it after each of 350 epochs, and an update with ``lambd=1`` usually changes
+    it by a few percent. :class:`~sklearn_calib.NeuralClassifier` updates it several
+    times in each epoch if `max_epochs` is below 100 and the validation set is large
+    enough. Set `update_every` of :class:`~sklearn_calib.callbacks.UpdateLoss` to change
+    this.
 
     A larger gamma slows down the growth of the confidence but does not reverse it. If
     the network memorises a small training set before gamma has increased, use weight
-    decay, more updates, or a larger `lambd` or `gamma_initial`.
+    decay, more updates, or a larger `gamma_initial`.
+
+    In a small validation set, the calibration error of each of 15 bins is mostly noise.
+    A bin for about 300 samples has a standard error of 0.02 to 0.03.
 
     References
     ----------
@@ -178,7 +187,7 @@ class AdaFocalLoss(_ValidationBinsLoss, function=adafocal_loss):
     --------
     >>> import torch
     >>> from sklearn_calib.losses import AdaFocalLoss
-    >>> loss = AdaFocalLoss(n_bins=2)
+    >>> loss = AdaFocalLoss(n_bins=2, lambd=1.0)
     >>> loss(torch.zeros(1, 2), torch.tensor([1]))
     tensor(0.3466)
     >>> record = loss.update([0, 1, 0], [[0.6, 0.4], [0.8, 0.2], [0.9, 0.1]])
@@ -200,8 +209,8 @@ class AdaFocalLoss(_ValidationBinsLoss, function=adafocal_loss):
     def __init__(
         self,
         *,
-        n_bins: int = 15,
-        lambd: float = 1.0,
+        n_bins: int = 1,
+        lambd: float = 20.0,
         gamma_max: float = 20.0,
         gamma_min: float = -2.0,
         switch: float = 0.2,
@@ -218,6 +227,17 @@ class AdaFocalLoss(_ValidationBinsLoss, function=adafocal_loss):
             "gamma_initial", gamma_initial, gamma_min, largest
         )
         self.register_buffer("gamma", torch.full((n_bins,), float(gamma_initial)))
+
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, *args: Any
+    ) -> None:
+        """Load a state, also with the default bins and step of earlier versions."""
+        gamma = state_dict.get(f"{prefix}gamma")
+        if self.n_bins == 1 and gamma is not None and gamma.shape == (15,):
+            self.n_bins = 15
+            self.lambd = 1.0 if self.lambd == 20 else self.lambd
+            self.gamma, self.edges = self.gamma.new_ones(15), self.edges.new_ones(14)
+        super()._load_from_state_dict(state_dict, prefix, *args)
 
     def _learn(self, confidence: np.ndarray, accuracy: np.ndarray) -> dict[str, Any]:
         """Update gamma in the occupied bins."""
@@ -362,7 +382,8 @@ class AdaDualFocalLoss(AdaFocalLoss, function=ada_dual_focal_loss):
 
     Module version of :func:`ada_dual_focal_loss`. Gammas and bins are computed from the
     validation confidences as in :class:`AdaFocalLoss`, but training samples are
-    assigned to the bins by p_t - q, as in :func:`ada_dual_focal_loss` [1]_.
+    assigned to the bins by p_t - q, as in :func:`ada_dual_focal_loss` [1]_. The
+    defaults are the authors' settings of AdaFocal.
 
     Parameters
     ----------
@@ -411,3 +432,24 @@ class AdaDualFocalLoss(AdaFocalLoss, function=ada_dual_focal_loss):
 
     formula = r"`dual_focal` with the $\gamma$ of the bin of $p_t - q$"
     _largest_gamma = LARGEST_POWER
+
+    def __init__(
+        self,
+        *,
+        n_bins: int = 15,
+        lambd: float = 1.0,
+        gamma_max: float = 20.0,
+        gamma_min: float = -2.0,
+        switch: float = 0.2,
+        gamma_initial: float = 1.0,
+        reduction: Reduction = "mean",
+    ) -> None:
+        super().__init__(
+            n_bins=n_bins,
+            lambd=lambd,
+            gamma_max=gamma_max,
+            gamma_min=gamma_min,
+            switch=switch,
+            gamma_initial=gamma_initial,
+            reduction=reduction,
+        )
