@@ -207,7 +207,8 @@ def _fit_fold(
     if test is None:
         return classifier, response, None
     from_logits = response != "probabilities"
-    scores = predict_scores(classifier, take(X, test), from_logits, classes)
+    options = from_logits, classes, response_method
+    scores = predict_scores(classifier, take(X, test), *options)
     return classifier if keep else None, response, scores
 
 

@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_calib._expressions.rows import pool
 from sklearn_calib._sklearn.doc_links import DocumentedEstimator
 from sklearn_calib._sklearn.metadata_routing import RoutingMixin
-from sklearn_calib._sklearn.response import find_response
+from sklearn_calib._sklearn.response import RESPONSES, find_response
 from sklearn_calib._sklearn.rollback import restores
 from sklearn_calib._sklearn.training_data import (
     MatrixLike,
@@ -146,9 +146,11 @@ class CalibratedClassifier(
         `FrozenEstimator` and for `calibrator=None`, which then trains the classifier
         once.
 
-    response_method : {"auto", "decision_function", "predict_proba"}, default="auto"
-        Input of the calibrator: logits from `decision_function`, or probabilities from
-        `predict_proba`. "auto" means logits if the decision function is known to return
+    response_method : str, default="auto"
+        Input of the calibrator: logits from "decision_function", logits from
+        "predict_logits", a method of TabPFN and similar classifiers that returns one
+        column for each class, or probabilities from "predict_proba". "auto" is never
+        "predict_logits". It means logits if the decision function is known to return
         them: the classifier has a true attribute `decision_function_is_logits`, like
         :class:`NeuralClassifier`, or is scikit-learn's LogisticRegression (not
         one-vs-rest), LogisticRegressionCV, LinearDiscriminantAnalysis,
@@ -282,7 +284,7 @@ class CalibratedClassifier(
         "cv": ["cv_object"],
         "n_repeats": COUNT,
         "ensemble": ["boolean", StrOptions({"auto"})],
-        "response_method": [StrOptions({"auto", "decision_function", "predict_proba"})],
+        "response_method": [StrOptions({"auto", *RESPONSES})],
         "held_out_as": [str, tuple, None],
         "groups": [str, Integral, list, tuple, None],
         **PROGRESS,
@@ -430,7 +432,8 @@ class CalibratedClassifier(
         self.pool_temperature_, self.pool_offset_ = weights
         pairs = zip(classifiers, calibrators, strict=False)
         self.calibrated_classifiers_ = [
-            CalibratedPair(*pair, from_logits, self.classes_) for pair in pairs
+            CalibratedPair(*pair, from_logits, self.classes_, self.response_method)
+            for pair in pairs
         ]
         self._fitted_groups = self.groups
         copy_features(classifiers[0], self)
@@ -731,7 +734,8 @@ class CalibratedClassifier(
             if calibrator is not None:
                 check_classes(calibrator, classes, may_lack=False)
                 _check_calibrator(calibrator, from_logits)
-            pairs.append(CalibratedPair(classifier, calibrator, from_logits, classes))
+            options = from_logits, classes, self.response_method
+            pairs.append(CalibratedPair(classifier, calibrator, *options))
         if isinstance(self.estimator, FrozenEstimator):
             self.estimator = FrozenEstimator(pairs[0].estimator)
         self.classes_, self.calibrated_classifiers_ = classes, pairs
