@@ -11,7 +11,7 @@ from sklearn_calib.losses import get_loss_names
 PAGE = Path(__file__).parent.parent / "doc" / "coming_from.md"
 MODULES = ["calibrators", "displays", "estimators", "evaluation", "metrics"]
 FOREIGN = {"FrozenEstimator", "brier_score_loss", "log_loss", "compute"}
-FOREIGN |= {"Dataset", "StratifiedKFold", "numpy"}
+FOREIGN |= {"StratifiedKFold", "numpy"}
 
 
 def right_columns():

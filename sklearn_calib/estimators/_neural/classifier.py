@@ -54,6 +54,7 @@ from sklearn_calib.estimators._neural.net_data import (
     check_rows,
     check_table_or_images,
     distinct_classes,
+    pair_validation,
 )
 from sklearn_calib.estimators._neural.net_files import (
     SCHEMA,
@@ -216,10 +217,10 @@ class NeuralClassifier(
 
     train_split : callable, default=None
         Function that returns the training set and the validation set, an alternative to
-        `validation_fraction`. For a validation set of your own, pass
-        ``skorch.helper.predefined_split(skorch.dataset.Dataset(X_valid, y_valid))``
-        with labels as in y. Otherwise, use :class:`skorch.dataset.ValidSplit`. False
-        is the same as None.
+        `validation_fraction`, such as :class:`skorch.dataset.ValidSplit`. A validation
+        set of your own is passed to `fit`, or with labels as in y as
+        ``skorch.helper.predefined_split(skorch.dataset.Dataset(X_valid, y_valid))``.
+        False is the same as None.
 
     iterator_train, iterator_valid : callable, default=iterate_batches
         Functions that return the mini-batches of a dataset. Training data are shuffled
@@ -414,6 +415,9 @@ class NeuralClassifier(
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         classes: ArrayLike | None = None,
+        *,
+        X_val: Inputs | None = None,
+        y_val: ArrayLike | None = None,
         **fit_params: Any,
     ) -> Self:
         """Train the network from new weights, or from the current ones if `warm_start`.
@@ -438,6 +442,13 @@ class NeuralClassifier(
         classes : array-like of shape (n_classes,), default=None
             All labels. Required if X is a `Dataset`. By default, the labels in y.
 
+        X_val, y_val : as X and y, default=None
+            Validation set, used instead of one held out from X. In a `Pipeline`,
+            `X_val` can be transformed like X with
+            ``Pipeline(..., transform_input=["X_val"])`` and metadata routing. If
+            `X_val` is a `Dataset`, `y_val` is None. Validation samples have the weight
+            1. `validation_fraction`, `train_split` and `refit` must not be set.
+
         **fit_params : dict
             Passed to the `forward` method of the module, and to `train_split`.
 
@@ -454,7 +465,8 @@ class NeuralClassifier(
         ValueError
             If X, y or a parameter is invalid; the message names it.
         """
-        return self._train("fit", fit_params, X, y, sample_weight, classes)
+        validation = pair_validation(X_val, y_val)
+        return self._train("fit", fit_params, X, y, sample_weight, classes, validation)
 
     @restores(unless="interrupted_")
     def partial_fit(

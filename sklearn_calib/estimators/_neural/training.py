@@ -22,6 +22,7 @@ from sklearn_calib.estimators._neural.name_hints import accepted_names, hint_for
 from sklearn_calib.estimators._neural.net_data import (
     check_can_take_datasets,
     check_has_length,
+    check_no_split,
     check_representable,
     check_rows,
     check_split,
@@ -132,6 +133,8 @@ class FitRun:
         if self.takes_datasets:
             check_can_take_datasets(self.net)
         check_validation(validation)
+        if self.hold_out and validation is not None:
+            check_no_split(self.net)
         self.validation = validation
         known = self.net._known_classes
         classes = find_classes(
@@ -221,7 +224,8 @@ class FitRun:
         if checkpoint is not None:
             check_can_resume(net, hold_out=self.hold_out, seed=self.seed)
             # Before other callbacks look at the history and the weights.
-            checkpoint.begin(net, training_key(net, X, y, self.sample_weight))
+            data = X, y, self.sample_weight
+            checkpoint.begin(net, training_key(net, *data, self.validation))
         net.notify("on_train_begin", X=X, y=y)
         n_epochs_before = len(net.history)
         try:
@@ -286,7 +290,8 @@ class FitRun:
             dataset.sample_weight = self.sample_weight
         if self.sample_weight is not None:
             check_takes_weights(net.criterion_)
-        split = self._find_split(dataset, y) if self.hold_out else None
+        draws = self.hold_out and self.validation is None
+        split = self._find_split(dataset, y) if draws else None
         if split is None:
             train, valid = dataset, self.validation
         elif not net.train_split:
@@ -294,7 +299,7 @@ class FitRun:
         else:
             train, valid = split(dataset, y, **split_params)
         self._check_can_learn(valid)
-        is_drawn = valid is not None and not net.train_split
+        is_drawn = split is not None and not net.train_split
         self._start_history(train, is_drawn=is_drawn)
         return train, self._encode(valid)
 
@@ -332,7 +337,7 @@ class FitRun:
         """Raise ValueError if the loss needs validation data and there are none."""
         learns = self.net._loss.learns_from_validation
         if valid is None and learns and not self._loss_states:
-            way_out = "Hold out data with validation_fraction or train_split."
+            way_out = "Hold out data with validation_fraction, or pass X_val and y_val."
             if not self.hold_out:
                 way_out = (
                     "partial_fit holds out no data. Pass validation=(X, y), or call "
@@ -481,14 +486,22 @@ def resume(net, checkpoint, n_epochs):
     return n_epochs - n_done
 
 
-def training_key(net, X, y, sample_weight):
+def training_key(net, X, y, sample_weight, validation):
     """Return a hash of the data and the parameters of a training."""
     params = fingerprint(net)
     params = {name: params[name] for name in params if name not in _FREE}
     # Datasets may be too large to hash, or change while they are read.
-    is_lazy = is_dataset(X) or isinstance(X, SliceDataset)
-    data = type(X).__qualname__ if is_lazy else X
-    return joblib.hash([params, net.classes_inferred_, data, y, sample_weight])
+    data = [X, y, sample_weight]
+    if isinstance(validation, tuple | list):
+        data += validation
+    elif validation is not None:
+        data.append(validation)
+    return joblib.hash([params, net.classes_inferred_, *map(_hashable, data)])
+
+
+def _hashable(data):
+    is_lazy = is_dataset(data) or isinstance(data, SliceDataset)
+    return type(data).__qualname__ if is_lazy else data
 
 
 def fingerprint(net):
