@@ -176,7 +176,7 @@ def test_predict_logits_of_folds_with_an_absent_class():
 def test_predict_logits_is_used_on_request_only():
     X, y = make_data()
     by_proba, by_default = (
-        CalibratedClassifier(WithLogits(), response_method=method).fit(X, y)
+        CalibratedClassifier(WithLogits(), "platt", response_method=method).fit(X, y)
         for method in ("predict_proba", "auto")
     )
     np.testing.assert_array_equal(

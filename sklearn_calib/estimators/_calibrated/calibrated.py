@@ -22,6 +22,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._expressions.rows import pool
 from sklearn_calib._sklearn.doc_links import DocumentedEstimator
+from sklearn_calib._sklearn.fit_tasks import (
+    CallbackSupportMixin,
+    begin_folds,
+    fit_data,
+    with_callbacks,
+)
 from sklearn_calib._sklearn.metadata_routing import RoutingMixin
 from sklearn_calib._sklearn.response import RESPONSES, find_response
 from sklearn_calib._sklearn.rollback import restores
@@ -100,7 +106,11 @@ def _check_has_interval(classifier: Any) -> bool:
 
 
 class CalibratedClassifier(
-    RoutingMixin, ClassifierMixin, SavedWrapper, DocumentedEstimator
+    RoutingMixin,
+    ClassifierMixin,
+    SavedWrapper,
+    CallbackSupportMixin,
+    DocumentedEstimator,
 ):
     r"""Calibrate the probabilities of any classifier with a post-hoc calibrator.
 
@@ -247,6 +257,10 @@ class CalibratedClassifier(
     folds are added up, because averaging the calibrators of the folds is about as good
     as one calibrator fitted to all folds. Repeats do not add errors.
 
+    With scikit-learn 1.9 and later, callbacks that are passed to `set_callbacks`
+    follow each training of the classifier, except those found in `memory`, and those
+    of the classifier follow its own steps.
+
     References
     ----------
     .. [1] A. Niculescu-Mizil and R. Caruana, "Predicting Good Probabilities With
@@ -336,6 +350,7 @@ class CalibratedClassifier(
             )
 
     @restores()
+    @with_callbacks
     def fit(
         self,
         X: MatrixLike,
@@ -393,6 +408,8 @@ class CalibratedClassifier(
             groups = group_frame(groups, len(y))
         fit_params, split_params = self._route(sample_weight, fit_params)
         splits, refit, n_sharing = self._plan(X, y, split_params)
+        data = fit_data(X, y, sample_weight)
+        task, fold_tasks = begin_folds(self, len(splits) + refit, **data)
         takes_margins = self.calibrator == "auto" or accepts_margins(calibrator)
         with naming_held_out_as(self.held_out_as, self.estimator):
             classifiers, scores, response = fit_and_predict_cached(
@@ -407,6 +424,7 @@ class CalibratedClassifier(
                 self.classes_,
                 takes_margins=takes_margins,
                 held_out_as=self.held_out_as,
+                tasks=fold_tasks,
                 n_jobs=self.n_jobs,
                 verbose=self.verbose,
             )
@@ -423,12 +441,12 @@ class CalibratedClassifier(
             rows = np.arange(len(y))
             tests = [rows[test] for _, test in splits]
             parts = share_folds(scores, tests, n_sharing)
-            data = y, sample_weight, self.classes_
-            fitted = fit_calibrators(calibrator, response, *parts, *data, groups)
+            targets = y, sample_weight, self.classes_
+            fitted = fit_calibrators(calibrator, response, *parts, *targets, groups)
             calibrators = [each for each in fitted for _ in range(n_sharing)]
             if len(classifiers) > 1:
                 held_out = predict_held_out(fitted, *parts, groups)
-                weights = fit_pool(*held_out, *data, len(classifiers))
+                weights = fit_pool(*held_out, *targets, len(classifiers))
         self.pool_temperature_, self.pool_offset_ = weights
         pairs = zip(classifiers, calibrators, strict=False)
         self.calibrated_classifiers_ = [
@@ -437,6 +455,8 @@ class CalibratedClassifier(
         ]
         self._fitted_groups = self.groups
         copy_features(classifiers[0], self)
+        ended = {"estimator": self, "reconstruction_attributes": {}}
+        task.call_on_fit_task_end(**data, **ended)
         return self
 
     def _plan(self, X: Any, y: Any, split_params: Any) -> tuple[list[Any], bool, int]:

@@ -21,6 +21,7 @@ from torch.nn.functional import one_hot
 from torch.utils.data import IterableDataset
 
 from sklearn_calib._numerics.softmax import softmax
+from sklearn_calib._sklearn.fit_tasks import CallbackSupportMixin, with_callbacks
 from sklearn_calib._sklearn.rollback import restores
 from sklearn_calib._state.schema import StateMixin
 from sklearn_calib._torch.processes import (
@@ -123,7 +124,11 @@ BUILDERS = ("initialize_module", "initialize_criterion", "initialize_optimizer")
 
 
 class NeuralClassifier(
-    PredictsFromLogits, NestedParams, StateMixin, NeuralNetClassifier
+    PredictsFromLogits,
+    NestedParams,
+    StateMixin,
+    CallbackSupportMixin,
+    NeuralNetClassifier,
 ):
     """Neural network classifier trained with a calibration loss.
 
@@ -213,7 +218,8 @@ class NeuralClassifier(
         is 1, plus 1 for each 25 million multiply-adds in a forward pass of a batch.
 
     callbacks : list, default=None
-        Additional skorch callbacks, such as `Checkpoint` and `ProgressBar`.
+        Additional skorch callbacks, such as `Checkpoint` and `ProgressBar`. Those of
+        scikit-learn 1.9 and later are passed to `set_callbacks`, see Notes.
 
     train_split : callable, default=None
         Function that returns the training set and the validation set, an alternative to
@@ -287,6 +293,9 @@ class NeuralClassifier(
     `posterior` of the loss inverts this map, without fitting a parameter. For the focal
     loss (:class:`~sklearn_calib.calibrators.FocalPosterior`), it is proportional to
     ``q_k / ((1 - q_k)**gamma - gamma * q_k * (1 - q_k)**(gamma - 1) * log(q_k))``.
+
+    Callbacks of scikit-learn follow each epoch of `fit`, but not `partial_fit`. One
+    that asks to stop ends the training. `ScoringMonitor` scores the training data.
 
     Examples
     --------
@@ -409,6 +418,7 @@ class NeuralClassifier(
         return not self.posterior
 
     @restores(unless="interrupted_")
+    @with_callbacks
     def fit(
         self,
         X: Inputs,
@@ -830,6 +840,7 @@ class NeuralClassifier(
         self.interrupted_ = False
         check_params(self)
         run = FitRun(self, method, fit_params)
+        run.begin(X, y, sample_weight)
         X, codes = run.prepare(X, y, sample_weight, classes, validation)
         self.classes_inferred_, self._input_shape = run.classes, run.input_shape
         self.__dict__.pop("validation_history_", None)
@@ -842,6 +853,7 @@ class NeuralClassifier(
                 run.train_on_all(X, codes, n_epochs)
         finally:
             self._run = None
+        run.end()
         return self
 
     def get_split_datasets(
@@ -930,6 +942,8 @@ class NeuralClassifier(
 
     def on_epoch_begin(self, net: Any, **kwargs: Any) -> None:
         """Let the run set the seed and the state of the loss for the epoch."""
+        if self._run.end_epoch():
+            raise KeyboardInterrupt
         super().on_epoch_begin(net, **kwargs)
         self._run.start_epoch()
 

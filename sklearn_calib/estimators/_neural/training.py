@@ -14,6 +14,7 @@ from skorch.helper import SliceDataset
 from skorch.utils import is_dataset, to_numpy, to_tensor
 from torch import nn
 
+from sklearn_calib._sklearn.fit_tasks import fit_data
 from sklearn_calib._validation.labels import encode_labels
 from sklearn_calib._validation.probabilities import check_sample_weight
 from sklearn_calib.callbacks import Checkpoint
@@ -123,9 +124,40 @@ class FitRun:
         self._has_seen_logits = False
         # The validation set that was given, and whether torch's datasets were.
         self.validation, self.takes_datasets = None, False
+        # The tasks of `fit` and of the current epoch for scikit-learn's callbacks, and
+        # whether one of them asked to stop.
+        self._task = self._epoch_task = None
+        self._data = {}
+        self._is_stopped = False
         # The states of the loss at the start of each epoch of a run with validation
         # data. The second run, on all data, restores them.
         self._loss_states = []
+
+    def begin(self, X, y, sample_weight):
+        """Begin the task of `fit`; scikit-learn's callbacks do not follow others."""
+        if not self.hold_out:
+            return
+        net = self.net
+        n_epochs = self.fit_params.get("epochs") or net.max_epochs
+        self._data = {"estimator": net, **fit_data(X, y, sample_weight)}
+        self._task = net._init_callback_context(
+            max_subtasks=None if net.refit else n_epochs
+        )
+        self._task.call_on_fit_task_begin(**self._data)
+
+    def end_epoch(self):
+        """End the task of the epoch; return whether a callback asks to stop."""
+        task, self._epoch_task = self._epoch_task, None
+        if task is not None:
+            self._is_stopped = task.call_on_fit_task_end(
+                **self._data, reconstruction_attributes={}
+            )
+        return self._is_stopped
+
+    def end(self):
+        """End the task of `fit`."""
+        if self._task is not None:
+            self._task.call_on_fit_task_end(**self._data, reconstruction_attributes={})
 
     def prepare(self, X, y, sample_weight, classes, validation):
         """Validate the data, and return them with encoded labels."""
@@ -200,7 +232,7 @@ class FitRun:
     def _train(self, X, codes, reset):
         """Train one run with skorch, with the seed of this call."""
         net = self.net
-        self.batch = None
+        self.batch, self._is_stopped = None, False
         with seeded_torch(self.seed, net.device), restored_threads():
             if reset:
                 net.initialize()
@@ -239,11 +271,12 @@ class FitRun:
                 if len(net.history) > n_epochs_before:
                     net._end_training(X, y, is_interrupted=True)
                 raise
+        self.end_epoch()
         net._end_training(X, y)
 
     def _has_stopped_early(self):
-        """Return whether the interrupt came from skorch's early stopping."""
-        return any(
+        """Return whether the interrupt came from early stopping or a callback."""
+        return self._is_stopped or any(
             isinstance(each, EarlyStopping) and each.misses_ == each.patience
             for _, each in self.net.callbacks_
         )
@@ -390,6 +423,9 @@ class FitRun:
         if loss.learns_from_validation:
             self._keep_loss_state(epoch - 1)
         loss.start_epoch()
+        if self._task is not None:
+            self._epoch_task = self._task.subcontext(task_name="epoch")
+            self._epoch_task.call_on_fit_task_begin(**self._data)
 
     def _keep_loss_state(self, epoch):
         """Store the state of the loss, or restore the one of the first run."""
