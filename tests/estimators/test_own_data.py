@@ -124,9 +124,14 @@ def test_validation_set_of_fit_is_a_dataset_like_x():
     [
         ((VALID[0], None), {}, "y_val must be given if X_val is, got None"),
         ((None, VALID[1]), {}, "X_val must be given if y_val is, got None"),
-        ((X[150:, :5], VALID[1]), {}, "X has 5 features, but NeuralClassifier"),
+        ((X[150:, :5], VALID[1]), {}, "^Validation set: X has 5 features, but"),
         ((VALID[0], VALID[1][1:]), {}, r"inconsistent .*\[50, 49\]"),
-        ((VALID[0], ["elk"] * 50), {}, r"y must contain only .*got also \['elk'\]"),
+        ((Dataset(*VALID), VALID[1]), {}, "y_val must be None if X_val is a Dataset"),
+        (
+            (VALID[0], ["elk"] * 50),
+            {},
+            r"^Validation set: y must contain only .*got also \['elk'\]",
+        ),
         (VALID, {"train_split": predefined_split(Dataset(*VALID))}, "train_split must"),
         (VALID, {"validation_fraction": 0.2}, r"fraction must not be set .* got 0\.2"),
         (

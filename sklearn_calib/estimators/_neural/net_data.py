@@ -310,6 +310,11 @@ def pair_validation(X: Any, y: Any) -> Any:
             raise ValueError(
                 f"{name} must be given if {other} is, got None. Pass both."
             )
+    if is_dataset(X):
+        raise ValueError(
+            f"y_val must be None if X_val is a Dataset, got {type(y).__name__}. The "
+            "dataset returns pairs of a sample and its label."
+        )
     return X, y
 
 

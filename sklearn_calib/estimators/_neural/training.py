@@ -399,9 +399,13 @@ class FitRun:
             validation = validation.X, validation.y
         if not isinstance(validation, tuple | list):
             return validation
-        X, y = check_rows(self.net, *validation, reset=False)
-        labels, name = self.classes, "validation y"
-        codes = encode_labels(y, labels=labels, n_classes=len(labels), name=name)
+        labels = self.classes
+        try:
+            X, y = check_rows(self.net, *validation, reset=False)
+            codes = encode_labels(y, labels=labels, n_classes=len(labels), name="y")
+        except (TypeError, ValueError) as error:
+            kind = ValueError if isinstance(error, ValueError) else TypeError
+            raise kind(f"Validation set: {error}") from error
         return self.net.get_dataset(X, codes)
 
     def start_batch(self, batch):
