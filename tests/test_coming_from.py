@@ -12,7 +12,7 @@ PAGE = Path(__file__).parent.parent / "doc" / "coming_from.md"
 MODULES = ["calibrators", "deployment", "displays", "estimators", "evaluation"]
 MODULES += ["metrics"]
 FOREIGN = {"FrozenEstimator", "brier_score_loss", "log_loss", "compute"}
-FOREIGN |= {"Dataset", "ShuffleSplit", "StratifiedKFold", "numpy"}
+FOREIGN |= {"ShuffleSplit", "StratifiedKFold", "numpy"}
 
 
 def right_columns():

@@ -42,6 +42,10 @@ _SOFTMAX_CLASSIFIERS = (
 )
 
 
+# What calibrators take: logits, logits with a column for each class, or probabilities.
+RESPONSES = ("decision_function", "predict_logits", "predict_proba")
+
+
 def holds_logits(classifier: Any) -> bool:
     """Return whether a fitted classifier's decision function is known to return logits.
 
@@ -126,12 +130,19 @@ def find_response(
             return "logits"
         wanted = "predict_proba"
     if hasattr(classifier, wanted):
-        return "logits" if wanted == "decision_function" else "probabilities"
+        return "probabilities" if wanted == "predict_proba" else "logits"
     has_margins = response_method == "auto" and hasattr(classifier, "decision_function")
     if has_margins and takes_margins:
         _check_one_margin_per_class(classifier)
         return "margins"
-    name = type(final_step(classifier)).__name__
+    final = final_step(classifier)
+    name = type(final).__name__
+    if hasattr(final, wanted):
+        raise ValueError(
+            f"estimator must have {wanted}, got {type(classifier).__name__}, which "
+            f"does not pass on {wanted} of {name}. Put CalibratedClassifier around "
+            f"{name} only, inside the pipeline or the search."
+        )
     raise ValueError(
         "estimator must have predict_proba, or a decision function that is known to "
         f"return logits, got {name}, which has no {wanted}. "
@@ -162,9 +173,15 @@ def _check_one_margin_per_class(classifier: Any) -> None:
 
 
 def predict_scores(
-    classifier: Any, X: ArrayLike, from_logits: bool, classes: Any = None
+    classifier: Any,
+    X: ArrayLike,
+    from_logits: bool,
+    classes: Any = None,
+    response_method: str = "auto",
 ) -> Floats:
     """Return values of the decision function or probabilities, of all classes.
+
+    With `response_method="predict_logits"`, the values are those of that method.
 
     Parameters
     ----------
@@ -180,13 +197,15 @@ def predict_scores(
     check_unmasked(X, "X")
     check_in_memory(X, "X")
     X = without_gradient(X)  # scikit-learn cannot read tensors that require grad
+    method = "decision_function" if from_logits else "predict_proba"
+    if from_logits and response_method == "predict_logits":
+        method = response_method
+    scores = getattr(classifier, method)(X)
     if isinstance(classes, list):
-        return _predict_labels(classifier, X, from_logits)
+        return _join_labels(scores, classifier.classes_)
     if not from_logits:
-        scores = classifier.predict_proba(X)
         _check_returned_proba(scores, classifier)
     else:
-        scores = classifier.decision_function(X)
         if scores.ndim == 1:
             scores = np.column_stack([np.zeros_like(scores), scores])
     if classes is None:
@@ -232,11 +251,9 @@ def fill_absent(
     return filled if from_logits else filled / filled.sum(axis=1, keepdims=True)
 
 
-def _predict_labels(classifier: Any, X: ArrayLike, from_logits: bool) -> Floats:
-    """Return multilabel probabilities or values of the decision function."""
-    method = classifier.decision_function if from_logits else classifier.predict_proba
-    scores = method(X)
+def _join_labels(scores: Any, classes: Any) -> Floats:
+    """Return multilabel probabilities or logits as one array."""
     if isinstance(scores, list):  # one array of both classes for each label
-        pairs = zip(scores, classifier.classes_, strict=True)
+        pairs = zip(scores, classes, strict=True)
         return np.column_stack([p @ (np.asarray(c) == 1) for p, c in pairs])
     return scores.reshape(len(scores), -1)

@@ -22,6 +22,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_memory
 
 from sklearn_calib._numerics.softmax import softmax
+from sklearn_calib._sklearn.fit_tasks import run_fold
 from sklearn_calib._sklearn.response import find_response, predict_scores
 from sklearn_calib._sklearn.training_data import take
 from sklearn_calib._validation.arrays import is_dict, shorten, shown
@@ -143,6 +144,7 @@ def fit_and_predict(
     *,
     takes_margins=False,
     held_out_as=None,
+    tasks=None,
     n_jobs=None,
     verbose=0,
 ):
@@ -159,6 +161,9 @@ def fit_and_predict(
     classes : ndarray of shape (n_classes,) or list of ndarray
         Classes of the columns of the scores.
 
+    tasks : list, default=None
+        The task of each fit for callbacks, from `begin_folds`.
+
     Returns
     -------
     classifiers : list
@@ -174,10 +179,11 @@ def fit_and_predict(
     # The classifiers of the folds are not sent back if they are not needed.
     parts = [(*split, not refit) for split in splits]
     parts += [(slice(None), None, True)] * refit
+    tasks = [None] * len(parts) if tasks is None else tasks
     try:
         fitted = Parallel(n_jobs=n_jobs, verbose=verbose)(
-            delayed(_fit_fold)(estimator, X, y, *part, fit_params, *options)
-            for part in parts
+            delayed(_fit_fold)(estimator, X, y, *part, fit_params, task, *options)
+            for part, task in zip(parts, tasks, strict=True)
         )
     except pickle.PicklingError as error:
         raise ValueError(
@@ -199,6 +205,7 @@ def _fit_fold(
     test,
     keep,
     fit_params,
+    task,
     classes,
     response_method,
     takes_margins,
@@ -210,13 +217,16 @@ def _fit_fold(
     """
     params = {name: _take(v, train, len(y)) for name, v in fit_params.items()}
     held_out = _name_held_out(held_out_as, X, y, train, test)
-    classifier = clone(estimator).fit(take(X, train), y[train], **params, **held_out)
+    classifier, X_train, y_train = clone(estimator), take(X, train), y[train]
+    with run_fold(task, classifier, X=X_train, y=y_train):
+        classifier = classifier.fit(X_train, y_train, **params, **held_out)
     # Without a valid response, this raises before the next classifier is fitted.
     response = find_response(classifier, response_method, takes_margins=takes_margins)
     if test is None:
         return classifier, response, None
     from_logits = response != "probabilities"
-    scores = predict_scores(classifier, take(X, test), from_logits, classes)
+    options = from_logits, classes, response_method
+    scores = predict_scores(classifier, take(X, test), *options)
     return classifier if keep else None, response, scores
 
 
@@ -297,12 +307,14 @@ def fit_and_predict_cached(memory, *arguments, **options):
     """Call `fit_and_predict`, cached if `memory` is not None."""
     if memory is None:
         return fit_and_predict(*arguments, **options)
-    ignore = ["n_jobs", "verbose", "takes_margins"]
+    ignore = ["n_jobs", "verbose", "takes_margins", "tasks"]
     remember = remembered(_fit_and_pickle, memory, ignore=ignore)
     return pickle.loads(remember(*arguments, **options))
 
 
-def _fit_and_pickle(*arguments, n_jobs, verbose, takes_margins, held_out_as):
+def _fit_and_pickle(
+    *arguments, n_jobs, verbose, takes_margins, held_out_as, tasks=None
+):
     """Return the results of `fit_and_predict` as one pickle.
 
     joblib reads an object array by array, which takes twice as long for a random forest
@@ -312,6 +324,7 @@ def _fit_and_pickle(*arguments, n_jobs, verbose, takes_margins, held_out_as):
         *arguments,
         takes_margins=takes_margins,
         held_out_as=held_out_as,
+        tasks=tasks,
         n_jobs=n_jobs,
         verbose=verbose,
     )

@@ -19,6 +19,7 @@ from sklearn.svm import SVC, LinearSVC
 
 from sklearn_calib import CalibratedClassifier, NeuralClassifier, TemperatureScaling
 from sklearn_calib._sklearn.response import holds_logits
+from sklearn_calib.calibrators import VennAbers
 
 
 def make_data(n_samples=600, n_classes=3, **params):
@@ -126,3 +127,69 @@ def test_logits_of_a_neural_classifier():
     assert all(pair.calibrator.from_logits for pair in model.calibrated_classifiers_)
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
     assert model.score(X, y) > 0.5
+
+
+class WithLogits(GaussianNB):
+    """Classifier that has logits as TabPFN, and another decision function."""
+
+    def predict_logits(self, X):
+        return 3 * self.predict_joint_log_proba(X)
+
+    def decision_function(self, X):
+        return -self.predict_joint_log_proba(X)
+
+
+def with_logits(*arguments, **options):
+    options["response_method"] = "predict_logits"
+    return CalibratedClassifier(*arguments, **options)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_predict_logits_has_a_column_for_each_class(n_classes):
+    X, y = make_data(n_classes=n_classes)
+    classifier = WithLogits().fit(X, y)
+    model = with_logits(FrozenEstimator(classifier), TemperatureScaling()).fit(X, y)
+    logits = classifier.predict_logits(X)
+    expected = TemperatureScaling(from_logits=True).fit(logits, y)
+    np.testing.assert_array_equal(
+        model.predict_proba(X), expected.predict_proba(logits)
+    )
+    plain = model.uncalibrated()
+    np.testing.assert_array_equal(plain.predict_proba(X), classifier.predict_proba(X))
+    interval = model.set_params(calibrator=VennAbers()).fit(X, y).predict_interval(X)
+    assert interval.shape == (600, n_classes, 2)
+
+
+def test_predict_logits_of_folds_with_an_absent_class():
+    X, y = make_data()
+    present, rest = np.flatnonzero(y < 2), np.arange(600)
+    model = with_logits(WithLogits(), TemperatureScaling(), cv=[(present, rest)])
+    with pytest.warns(UserWarning, match="no samples of some classes"):
+        model.fit(X, y)
+    (pair,) = model.calibrated_classifiers_
+    logits = pair.estimator.predict_logits(X)
+    logits = np.column_stack([logits, logits.min(axis=1)])
+    expected = pair.calibrator.predict_proba(logits)
+    np.testing.assert_allclose(model.predict_proba(X), expected)
+
+
+def test_predict_logits_is_used_on_request_only():
+    X, y = make_data()
+    by_proba, by_default = (
+        CalibratedClassifier(WithLogits(), "platt", response_method=method).fit(X, y)
+        for method in ("predict_proba", "auto")
+    )
+    np.testing.assert_array_equal(
+        by_proba.predict_proba(X), by_default.predict_proba(X)
+    )
+    for estimator, message in [
+        (GaussianNB(), "got GaussianNB, which has no predict_logits"),
+        (
+            make_pipeline(StandardScaler(), WithLogits()),
+            "got Pipeline, which does not pass on predict_logits of WithLogits",
+        ),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            with_logits(estimator).fit(X, y)
+    inside = make_pipeline(StandardScaler(), with_logits(WithLogits(), cv=2))
+    assert inside.fit(X, y).score(X, y) > 0.5

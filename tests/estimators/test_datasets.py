@@ -389,7 +389,7 @@ def test_refcal_learns_from_a_validation_set():
     [
         (X_VALID, TypeError, r"`validation` must be a pair \(X, y\), a Dataset or"),
         ((X_VALID[:, :3], VALID_CODES), ValueError, "X has 3 features"),
-        ((X_VALID, VALID_CODES + 1), ValueError, "validation y must contain only"),
+        ((X_VALID, VALID_CODES + 1), ValueError, "Validation set: y must contain only"),
         (tensors(X_VALID[:, :3], VALID_CODES), ValueError, "X has 3 features"),
         (tensors(X_VALID, VALID_CODES + 1), ValueError, "y must contain only the"),
     ],

@@ -94,7 +94,7 @@ def test_names_of_callbacks_that_are_disabled_or_given_too():
 def test_a_parameter_that_is_passed_to_fit():
     X, y = np.zeros((4, 2)), np.arange(4) % 2
     for name, own in {
-        "validation_data": "train_split",
+        "test_size": "validation_fraction",
         "epoch": "max_epochs",
         "class_weight": "class_weight",
     }.items():
@@ -127,5 +127,5 @@ def test_a_validation_set_under_another_name(name):
     net, data = NeuralClassifier(max_epochs=1), (np.eye(4), [0, 1, 0, 1])
     with pytest.raises(TypeError, match=r"^partial_fit .* Did you mean 'validation'\?"):
         net.partial_fit(*data, classes=[0, 1], **{name: data})
-    with pytest.raises(TypeError, match=r"^fit .* Set the parameter 'train_split' of"):
+    with pytest.raises(TypeError, match=r"^fit .* Did you mean 'X_val' or 'y_val'\?"):
         net.fit(*data, **{name: data})

@@ -6,18 +6,21 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 import torch
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.metrics import log_loss
-from sklearn.pipeline import make_pipeline
+from sklearn.model_selection import StratifiedKFold
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from skorch.dataset import Dataset
-from skorch.helper import predefined_split
+from skorch.helper import SliceDataset, predefined_split
 from torch import nn
 
-from sklearn_calib import NeuralClassifier, RefCalClassifier
+from sklearn_calib import CalibratedClassifier, NeuralClassifier, RefCalClassifier
+from sklearn_calib.callbacks import Checkpoint
 
 X, codes = make_classification(
     200, n_informative=6, n_classes=3, flip_y=0.2, random_state=0
@@ -84,6 +87,91 @@ def test_own_validation_set_is_scaled_by_hand_before_a_pipeline():
     pipe = make_pipeline(StandardScaler(), net).fit(*TRAIN)
     expected = log_loss(VALID[1], pipe.predict_proba(VALID[0]))
     assert net.history_[-1, "valid_log_loss"] == pytest.approx(expected, rel=1e-6)
+
+
+# The same as arguments of fit --------------------------------------------------------
+
+
+def fit_with(valid, **params):
+    X_val, y_val = valid
+    return clone(NET).set_params(**params).fit(*TRAIN, X_val=X_val, y_val=y_val)
+
+
+@pytest.mark.parametrize("convert", [np.asarray, pd.DataFrame, csr_array])
+def test_validation_set_of_fit_equals_a_predefined_split(convert):
+    split = predefined_split(Dataset(convert(VALID[0]), VALID[1]))
+    params = {"loss": "adafocal", "loss__n_bins": 5, "lr": 0.1, "max_epochs": 20}
+    params |= {"early_stopping": True, "n_iter_no_change": 2}
+    net = fit_with((convert(VALID[0]), pd.Series(VALID[1])), **params)
+    assert len(net.history_) < 20
+    twin = clone(NET).set_params(train_split=split, **params).fit(*TRAIN)
+    for name in ("valid_log_loss", "gamma"):
+        assert net.history_[:, name] == twin.history_[:, name]
+    np.testing.assert_array_equal(net.predict_proba(X), twin.predict_proba(X))
+
+
+def test_validation_set_of_fit_is_a_dataset_like_x():
+    net = fit_with(VALID)
+    slices = SliceDataset(Dataset(VALID[0].astype("float32"), VALID[1]))
+    for valid in [(Dataset(*VALID), None), (slices, VALID[1])]:
+        assert (
+            fit_with(valid).history_[:, "valid_loss"] == net.history_[:, "valid_loss"]
+        )
+
+
+@pytest.mark.parametrize(
+    ("valid", "params", "message"),
+    [
+        ((VALID[0], None), {}, "y_val must be given if X_val is, got None"),
+        ((None, VALID[1]), {}, "X_val must be given if y_val is, got None"),
+        ((X[150:, :5], VALID[1]), {}, "^Validation set: X has 5 features, but"),
+        ((VALID[0], VALID[1][1:]), {}, r"inconsistent .*\[50, 49\]"),
+        ((Dataset(*VALID), VALID[1]), {}, "y_val must be None if X_val is a Dataset"),
+        (
+            (VALID[0], ["elk"] * 50),
+            {},
+            r"^Validation set: y must contain only .*got also \['elk'\]",
+        ),
+        (VALID, {"train_split": predefined_split(Dataset(*VALID))}, "train_split must"),
+        (VALID, {"validation_fraction": 0.2}, r"fraction must not be set .* got 0\.2"),
+        (
+            VALID,
+            {"refit": True},
+            "refit must not be set if X_val is given, got True",
+        ),
+    ],
+)
+def test_validation_set_of_fit_that_is_wrong(valid, params, message):
+    with pytest.raises(ValueError, match=message):
+        fit_with(valid, **params)
+
+
+def test_a_pipeline_scales_the_validation_set_of_fit():
+    with sklearn.config_context(enable_metadata_routing=True):
+        net = clone(NET).set_fit_request(X_val=True, y_val=True)
+        steps = [("scale", StandardScaler()), ("net", net)]
+        pipe = Pipeline(steps, transform_input=["X_val"])
+        pipe.fit(*TRAIN, X_val=VALID[0], y_val=VALID[1])
+        expected = log_loss(VALID[1], pipe.predict_proba(VALID[0]))
+    assert net.history_[-1, "valid_log_loss"] == pytest.approx(expected, rel=1e-6)
+
+
+def test_the_held_out_part_of_a_fold_is_the_validation_set_of_fit():
+    options = {"cv": StratifiedKFold(2), "held_out_as": ("X_val", "y_val")}
+    model = CalibratedClassifier(NET, "temperature", **options).fit(X, y)
+    (train, test), _ = StratifiedKFold(2).split(X, y)
+    twin = clone(NET).fit(X[train], y[train], X_val=X[test], y_val=y[test])
+    history = model.calibrated_classifiers_[0].estimator.history_
+    assert history[:, "valid_loss"] == twin.history_[:, "valid_loss"]
+
+
+def test_a_checkpoint_of_another_validation_set_is_refused(tmp_path):
+    params = {"callbacks": [Checkpoint(tmp_path / "net.pt")]}
+    net = fit_with(VALID, **params)
+    again = fit_with(VALID, **params)
+    np.testing.assert_array_equal(again.predict_proba(X), net.predict_proba(X))
+    with pytest.raises(ValueError, match=r"net\.pt"):
+        fit_with((VALID[0] + 1, VALID[1]), **params)
 
 
 # Sizes of modules --------------------------------------------------------------------

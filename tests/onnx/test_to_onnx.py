@@ -187,6 +187,21 @@ def test_texts(run_onnx):
     np.testing.assert_array_equal(label, model.predict(X))
 
 
+def test_predict_logits_is_refused(data):
+    X, y = data
+
+    class WithLogits(LogisticRegression):
+        def predict_logits(self, X):
+            return 2 * self.decision_function(X)
+
+    frozen = FrozenEstimator(WithLogits().fit(X, y))
+    model = CalibratedClassifier(
+        frozen, "temperature", response_method="predict_logits"
+    )
+    with pytest.raises(ValueError, match="another than 'predict_logits'"):
+        to_onnx(model.fit(X, y), X)
+
+
 @pytest.mark.parametrize("margins", [LinearSVC(), SVC()])
 def test_margins(data, largest_difference, margins):
     X, y = data

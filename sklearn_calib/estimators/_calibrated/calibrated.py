@@ -22,8 +22,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._expressions.rows import pool
 from sklearn_calib._sklearn.doc_links import DocumentedEstimator
+from sklearn_calib._sklearn.fit_tasks import (
+    CallbackSupportMixin,
+    begin_folds,
+    fit_data,
+    with_callbacks,
+)
 from sklearn_calib._sklearn.metadata_routing import RoutingMixin
-from sklearn_calib._sklearn.response import find_response
+from sklearn_calib._sklearn.response import RESPONSES, find_response
 from sklearn_calib._sklearn.rollback import restores
 from sklearn_calib._sklearn.training_data import (
     MatrixLike,
@@ -100,7 +106,11 @@ def _check_has_interval(classifier: Any) -> bool:
 
 
 class CalibratedClassifier(
-    RoutingMixin, ClassifierMixin, SavedWrapper, DocumentedEstimator
+    RoutingMixin,
+    ClassifierMixin,
+    SavedWrapper,
+    CallbackSupportMixin,
+    DocumentedEstimator,
 ):
     r"""Calibrate the probabilities of any classifier with a post-hoc calibrator.
 
@@ -146,9 +156,11 @@ class CalibratedClassifier(
         `FrozenEstimator` and for `calibrator=None`, which then trains the classifier
         once.
 
-    response_method : {"auto", "decision_function", "predict_proba"}, default="auto"
-        Input of the calibrator: logits from `decision_function`, or probabilities from
-        `predict_proba`. "auto" means logits if the decision function is known to return
+    response_method : str, default="auto"
+        Input of the calibrator: logits from "decision_function", logits from
+        "predict_logits", a method of TabPFN and similar classifiers that returns one
+        column for each class, or probabilities from "predict_proba". "auto" is never
+        "predict_logits". It means logits if the decision function is known to return
         them: the classifier has a true attribute `decision_function_is_logits`, like
         :class:`NeuralClassifier`, or is scikit-learn's LogisticRegression (not
         one-vs-rest), LogisticRegressionCV, LinearDiscriminantAnalysis,
@@ -245,6 +257,10 @@ class CalibratedClassifier(
     folds are added up, because averaging the calibrators of the folds is about as good
     as one calibrator fitted to all folds. Repeats do not add errors.
 
+    With scikit-learn 1.9 and later, callbacks that are passed to `set_callbacks`
+    follow each training of the classifier, except those found in `memory`, and those
+    of the classifier follow its own steps.
+
     References
     ----------
     .. [1] A. Niculescu-Mizil and R. Caruana, "Predicting Good Probabilities With
@@ -282,7 +298,7 @@ class CalibratedClassifier(
         "cv": ["cv_object"],
         "n_repeats": COUNT,
         "ensemble": ["boolean", StrOptions({"auto"})],
-        "response_method": [StrOptions({"auto", "decision_function", "predict_proba"})],
+        "response_method": [StrOptions({"auto", *RESPONSES})],
         "held_out_as": [str, tuple, None],
         "groups": [str, Integral, list, tuple, None],
         **PROGRESS,
@@ -334,6 +350,7 @@ class CalibratedClassifier(
             )
 
     @restores()
+    @with_callbacks
     def fit(
         self,
         X: MatrixLike,
@@ -391,6 +408,8 @@ class CalibratedClassifier(
             groups = group_frame(groups, len(y))
         fit_params, split_params = self._route(sample_weight, fit_params)
         splits, refit, n_sharing = self._plan(X, y, split_params)
+        data = fit_data(X, y, sample_weight)
+        task, fold_tasks = begin_folds(self, len(splits) + refit, **data)
         takes_margins = self.calibrator == "auto" or accepts_margins(calibrator)
         with naming_held_out_as(self.held_out_as, self.estimator):
             classifiers, scores, response = fit_and_predict_cached(
@@ -405,6 +424,7 @@ class CalibratedClassifier(
                 self.classes_,
                 takes_margins=takes_margins,
                 held_out_as=self.held_out_as,
+                tasks=fold_tasks,
                 n_jobs=self.n_jobs,
                 verbose=self.verbose,
             )
@@ -421,19 +441,22 @@ class CalibratedClassifier(
             rows = np.arange(len(y))
             tests = [rows[test] for _, test in splits]
             parts = share_folds(scores, tests, n_sharing)
-            data = y, sample_weight, self.classes_
-            fitted = fit_calibrators(calibrator, response, *parts, *data, groups)
+            targets = y, sample_weight, self.classes_
+            fitted = fit_calibrators(calibrator, response, *parts, *targets, groups)
             calibrators = [each for each in fitted for _ in range(n_sharing)]
             if len(classifiers) > 1:
                 held_out = predict_held_out(fitted, *parts, groups)
-                weights = fit_pool(*held_out, *data, len(classifiers))
+                weights = fit_pool(*held_out, *targets, len(classifiers))
         self.pool_temperature_, self.pool_offset_ = weights
         pairs = zip(classifiers, calibrators, strict=False)
         self.calibrated_classifiers_ = [
-            CalibratedPair(*pair, from_logits, self.classes_) for pair in pairs
+            CalibratedPair(*pair, from_logits, self.classes_, self.response_method)
+            for pair in pairs
         ]
         self._fitted_groups = self.groups
         copy_features(classifiers[0], self)
+        ended = {"estimator": self, "reconstruction_attributes": {}}
+        task.call_on_fit_task_end(**data, **ended)
         return self
 
     def _plan(self, X: Any, y: Any, split_params: Any) -> tuple[list[Any], bool, int]:
@@ -731,7 +754,8 @@ class CalibratedClassifier(
             if calibrator is not None:
                 check_classes(calibrator, classes, may_lack=False)
                 _check_calibrator(calibrator, from_logits)
-            pairs.append(CalibratedPair(classifier, calibrator, from_logits, classes))
+            options = from_logits, classes, self.response_method
+            pairs.append(CalibratedPair(classifier, calibrator, *options))
         if isinstance(self.estimator, FrozenEstimator):
             self.estimator = FrozenEstimator(pairs[0].estimator)
         self.classes_, self.calibrated_classifiers_ = classes, pairs

@@ -276,7 +276,12 @@ class CalibratedPair:
     """A fitted classifier and its calibrator."""
 
     def __init__(
-        self, estimator: Any, calibrator: Any, from_logits: bool, classes: Any
+        self,
+        estimator: Any,
+        calibrator: Any,
+        from_logits: bool,
+        classes: Any,
+        response_method: str,
     ) -> None:
         self.estimator = estimator
         self.calibrator = calibrator
@@ -284,10 +289,11 @@ class CalibratedPair:
         is_plain = calibrator is None and hasattr(estimator, "predict_proba")
         self.from_logits = from_logits and not is_plain
         self.classes = classes
+        self.response_method = response_method
 
     def predict_proba(self, X: MatrixLike, groups: Any = None) -> Floats:
         """Return calibrated probabilities; `groups` is None if they are not used."""
-        scores = predict_scores(self.estimator, X, self.from_logits, self.classes)
+        scores = self._predict_scores(X)
         if groups is not None:
             return self.calibrator.predict_proba(scores, groups=groups)
         if self.calibrator is not None:
@@ -295,8 +301,12 @@ class CalibratedPair:
         return softmax(scores) if self.from_logits else scores
 
     def predict_interval(self, X: MatrixLike) -> Floats:
-        scores = predict_scores(self.estimator, X, self.from_logits, self.classes)
-        return self.calibrator.predict_interval(scores)
+        return self.calibrator.predict_interval(self._predict_scores(X))
+
+    def _predict_scores(self, X: MatrixLike) -> Floats:
+        options = self.from_logits, self.classes, self.response_method
+        return predict_scores(self.estimator, X, *options)
 
     def uncalibrated(self) -> Self:
-        return type(self)(self.estimator, None, self.from_logits, self.classes)
+        options = self.from_logits, self.classes, self.response_method
+        return type(self)(self.estimator, None, *options)

@@ -21,6 +21,7 @@ from torch.nn.functional import one_hot
 from torch.utils.data import IterableDataset
 
 from sklearn_calib._numerics.softmax import softmax
+from sklearn_calib._sklearn.fit_tasks import CallbackSupportMixin, with_callbacks
 from sklearn_calib._sklearn.rollback import restores
 from sklearn_calib._state.schema import StateMixin
 from sklearn_calib._torch.processes import (
@@ -54,6 +55,7 @@ from sklearn_calib.estimators._neural.net_data import (
     check_rows,
     check_table_or_images,
     distinct_classes,
+    pair_validation,
 )
 from sklearn_calib.estimators._neural.net_files import (
     SCHEMA,
@@ -122,7 +124,11 @@ BUILDERS = ("initialize_module", "initialize_criterion", "initialize_optimizer")
 
 
 class NeuralClassifier(
-    PredictsFromLogits, NestedParams, StateMixin, NeuralNetClassifier
+    PredictsFromLogits,
+    NestedParams,
+    StateMixin,
+    CallbackSupportMixin,
+    NeuralNetClassifier,
 ):
     """Neural network classifier trained with a calibration loss.
 
@@ -212,14 +218,15 @@ class NeuralClassifier(
         is 1, plus 1 for each 25 million multiply-adds in a forward pass of a batch.
 
     callbacks : list, default=None
-        Additional skorch callbacks, such as `Checkpoint` and `ProgressBar`.
+        Additional skorch callbacks, such as `Checkpoint` and `ProgressBar`. Those of
+        scikit-learn 1.9 and later are passed to `set_callbacks`, see Notes.
 
     train_split : callable, default=None
         Function that returns the training set and the validation set, an alternative to
-        `validation_fraction`. For a validation set of your own, pass
-        ``skorch.helper.predefined_split(skorch.dataset.Dataset(X_valid, y_valid))``
-        with labels as in y. Otherwise, use :class:`skorch.dataset.ValidSplit`. False
-        is the same as None.
+        `validation_fraction`, such as :class:`skorch.dataset.ValidSplit`. A validation
+        set of your own is passed to `fit`, or with labels as in y as
+        ``skorch.helper.predefined_split(skorch.dataset.Dataset(X_valid, y_valid))``.
+        False is the same as None.
 
     iterator_train, iterator_valid : callable, default=iterate_batches
         Functions that return the mini-batches of a dataset. Training data are shuffled
@@ -286,6 +293,9 @@ class NeuralClassifier(
     `posterior` of the loss inverts this map, without fitting a parameter. For the focal
     loss (:class:`~sklearn_calib.calibrators.FocalPosterior`), it is proportional to
     ``q_k / ((1 - q_k)**gamma - gamma * q_k * (1 - q_k)**(gamma - 1) * log(q_k))``.
+
+    Callbacks of scikit-learn follow each epoch of `fit`, but not `partial_fit`. One
+    that asks to stop ends the training. `ScoringMonitor` scores the training data.
 
     Examples
     --------
@@ -408,12 +418,16 @@ class NeuralClassifier(
         return not self.posterior
 
     @restores(unless="interrupted_")
+    @with_callbacks
     def fit(
         self,
         X: Inputs,
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         classes: ArrayLike | None = None,
+        *,
+        X_val: Inputs | None = None,
+        y_val: ArrayLike | None = None,
         **fit_params: Any,
     ) -> Self:
         """Train the network from new weights, or from the current ones if `warm_start`.
@@ -438,6 +452,13 @@ class NeuralClassifier(
         classes : array-like of shape (n_classes,), default=None
             All labels. Required if X is a `Dataset`. By default, the labels in y.
 
+        X_val, y_val : as X and y, default=None
+            Validation set, used instead of one held out from X. In a `Pipeline`,
+            `X_val` can be transformed like X with
+            ``Pipeline(..., transform_input=["X_val"])`` and metadata routing. If
+            `X_val` is a `Dataset`, `y_val` is None. Validation samples have the weight
+            1. `validation_fraction`, `train_split` and `refit` must not be set.
+
         **fit_params : dict
             Passed to the `forward` method of the module, and to `train_split`.
 
@@ -454,7 +475,8 @@ class NeuralClassifier(
         ValueError
             If X, y or a parameter is invalid; the message names it.
         """
-        return self._train("fit", fit_params, X, y, sample_weight, classes)
+        validation = pair_validation(X_val, y_val)
+        return self._train("fit", fit_params, X, y, sample_weight, classes, validation)
 
     @restores(unless="interrupted_")
     def partial_fit(
@@ -818,6 +840,7 @@ class NeuralClassifier(
         self.interrupted_ = False
         check_params(self)
         run = FitRun(self, method, fit_params)
+        run.begin(X, y, sample_weight)
         X, codes = run.prepare(X, y, sample_weight, classes, validation)
         self.classes_inferred_, self._input_shape = run.classes, run.input_shape
         self.__dict__.pop("validation_history_", None)
@@ -830,6 +853,7 @@ class NeuralClassifier(
                 run.train_on_all(X, codes, n_epochs)
         finally:
             self._run = None
+        run.end()
         return self
 
     def get_split_datasets(
@@ -918,6 +942,8 @@ class NeuralClassifier(
 
     def on_epoch_begin(self, net: Any, **kwargs: Any) -> None:
         """Let the run set the seed and the state of the loss for the epoch."""
+        if self._run.end_epoch():
+            raise KeyboardInterrupt
         super().on_epoch_begin(net, **kwargs)
         self._run.start_epoch()
 

@@ -49,6 +49,7 @@ SYNONYMS = {
     "validation_set": "train_split",
     "validation_split": "validation_fraction",
 }
+_VALIDATION = ["X_val", "y_val"]  # arguments of fit
 
 
 def find_near(name: str, known: Iterable[str]) -> list[str]:
@@ -86,9 +87,10 @@ def hint_for(name: str, owner: type, own: Iterable[str], prefixes: set[str]) -> 
 
 def hint_for_fit(name: str, known: set[str], net: Any, method: str) -> str:
     """Return the hint for an unknown keyword of fit, perhaps a parameter of the net."""
-    if method == "partial_fit" and SYNONYMS.get(name) == "train_split":
-        return _suggest(["validation"], "")
-    own, keywords = net.get_params(deep=False), {*known, "sample_weight", "classes"}
+    if SYNONYMS.get(name) == "train_split":
+        return _suggest(["validation"] if method == "partial_fit" else _VALIDATION, "")
+    own = net.get_params(deep=False)
+    keywords = {*known, "sample_weight", "classes", *_VALIDATION}
     is_own = SYNONYMS.get(name, name) in own
     near = [] if is_own else find_near(name, keywords)
     if near or not (params := find_near(name, own)):

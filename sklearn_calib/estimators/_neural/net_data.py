@@ -301,6 +301,34 @@ def check_can_take_datasets(net: Any) -> None:
         )
 
 
+def pair_validation(X: Any, y: Any) -> Any:
+    """Return X_val and y_val of fit as a pair, a Dataset or None."""
+    if y is None and (X is None or is_dataset(X)):
+        return X
+    for name, value, other in [("X_val", X, "y_val"), ("y_val", y, "X_val")]:
+        if value is None:
+            raise ValueError(
+                f"{name} must be given if {other} is, got None. Pass both."
+            )
+    if is_dataset(X):
+        raise ValueError(
+            f"y_val must be None if X_val is a Dataset, got {type(y).__name__}. The "
+            "dataset returns pairs of a sample and its label."
+        )
+    return X, y
+
+
+def check_no_split(net: Any) -> None:
+    """Raise ValueError for parameters that contradict a given validation set."""
+    for name in ("train_split", "validation_fraction", "refit"):
+        value = getattr(net, name)
+        if value:
+            raise ValueError(
+                f"{name} must not be set if X_val is given, got {shown(value)}. Remove "
+                f"{name}, or X_val and y_val."
+            )
+
+
 def check_validation(validation: Any) -> None:
     """Raise TypeError unless a validation set is a pair (X, y), a Dataset or None."""
     if validation is not None and not is_dataset(validation):

@@ -14,6 +14,7 @@ from skorch.helper import SliceDataset
 from skorch.utils import is_dataset, to_numpy, to_tensor
 from torch import nn
 
+from sklearn_calib._sklearn.fit_tasks import fit_data
 from sklearn_calib._validation.labels import encode_labels
 from sklearn_calib._validation.probabilities import check_sample_weight
 from sklearn_calib.callbacks import Checkpoint
@@ -22,6 +23,7 @@ from sklearn_calib.estimators._neural.name_hints import accepted_names, hint_for
 from sklearn_calib.estimators._neural.net_data import (
     check_can_take_datasets,
     check_has_length,
+    check_no_split,
     check_representable,
     check_rows,
     check_split,
@@ -122,9 +124,40 @@ class FitRun:
         self._has_seen_logits = False
         # The validation set that was given, and whether torch's datasets were.
         self.validation, self.takes_datasets = None, False
+        # The tasks of `fit` and of the current epoch for scikit-learn's callbacks, and
+        # whether one of them asked to stop.
+        self._task = self._epoch_task = None
+        self._data = {}
+        self._is_stopped = False
         # The states of the loss at the start of each epoch of a run with validation
         # data. The second run, on all data, restores them.
         self._loss_states = []
+
+    def begin(self, X, y, sample_weight):
+        """Begin the task of `fit`; scikit-learn's callbacks do not follow others."""
+        if not self.hold_out:
+            return
+        net = self.net
+        n_epochs = self.fit_params.get("epochs") or net.max_epochs
+        self._data = {"estimator": net, **fit_data(X, y, sample_weight)}
+        self._task = net._init_callback_context(
+            max_subtasks=None if net.refit else n_epochs
+        )
+        self._task.call_on_fit_task_begin(**self._data)
+
+    def end_epoch(self):
+        """End the task of the epoch; return whether a callback asks to stop."""
+        task, self._epoch_task = self._epoch_task, None
+        if task is not None:
+            self._is_stopped = task.call_on_fit_task_end(
+                **self._data, reconstruction_attributes={}
+            )
+        return self._is_stopped
+
+    def end(self):
+        """End the task of `fit`."""
+        if self._task is not None:
+            self._task.call_on_fit_task_end(**self._data, reconstruction_attributes={})
 
     def prepare(self, X, y, sample_weight, classes, validation):
         """Validate the data, and return them with encoded labels."""
@@ -132,6 +165,8 @@ class FitRun:
         if self.takes_datasets:
             check_can_take_datasets(self.net)
         check_validation(validation)
+        if self.hold_out and validation is not None:
+            check_no_split(self.net)
         self.validation = validation
         known = self.net._known_classes
         classes = find_classes(
@@ -197,7 +232,7 @@ class FitRun:
     def _train(self, X, codes, reset):
         """Train one run with skorch, with the seed of this call."""
         net = self.net
-        self.batch = None
+        self.batch, self._is_stopped = None, False
         with seeded_torch(self.seed, net.device), restored_threads():
             if reset:
                 net.initialize()
@@ -221,7 +256,8 @@ class FitRun:
         if checkpoint is not None:
             check_can_resume(net, hold_out=self.hold_out, seed=self.seed)
             # Before other callbacks look at the history and the weights.
-            checkpoint.begin(net, training_key(net, X, y, self.sample_weight))
+            data = X, y, self.sample_weight
+            checkpoint.begin(net, training_key(net, *data, self.validation))
         net.notify("on_train_begin", X=X, y=y)
         n_epochs_before = len(net.history)
         try:
@@ -235,11 +271,12 @@ class FitRun:
                 if len(net.history) > n_epochs_before:
                     net._end_training(X, y, is_interrupted=True)
                 raise
+        self.end_epoch()
         net._end_training(X, y)
 
     def _has_stopped_early(self):
-        """Return whether the interrupt came from skorch's early stopping."""
-        return any(
+        """Return whether the interrupt came from early stopping or a callback."""
+        return self._is_stopped or any(
             isinstance(each, EarlyStopping) and each.misses_ == each.patience
             for _, each in self.net.callbacks_
         )
@@ -286,7 +323,8 @@ class FitRun:
             dataset.sample_weight = self.sample_weight
         if self.sample_weight is not None:
             check_takes_weights(net.criterion_)
-        split = self._find_split(dataset, y) if self.hold_out else None
+        draws = self.hold_out and self.validation is None
+        split = self._find_split(dataset, y) if draws else None
         if split is None:
             train, valid = dataset, self.validation
         elif not net.train_split:
@@ -294,7 +332,7 @@ class FitRun:
         else:
             train, valid = split(dataset, y, **split_params)
         self._check_can_learn(valid)
-        is_drawn = valid is not None and not net.train_split
+        is_drawn = split is not None and not net.train_split
         self._start_history(train, is_drawn=is_drawn)
         return train, self._encode(valid)
 
@@ -332,7 +370,7 @@ class FitRun:
         """Raise ValueError if the loss needs validation data and there are none."""
         learns = self.net._loss.learns_from_validation
         if valid is None and learns and not self._loss_states:
-            way_out = "Hold out data with validation_fraction or train_split."
+            way_out = "Hold out data with validation_fraction, or pass X_val and y_val."
             if not self.hold_out:
                 way_out = (
                     "partial_fit holds out no data. Pass validation=(X, y), or call "
@@ -361,9 +399,13 @@ class FitRun:
             validation = validation.X, validation.y
         if not isinstance(validation, tuple | list):
             return validation
-        X, y = check_rows(self.net, *validation, reset=False)
-        labels, name = self.classes, "validation y"
-        codes = encode_labels(y, labels=labels, n_classes=len(labels), name=name)
+        labels = self.classes
+        try:
+            X, y = check_rows(self.net, *validation, reset=False)
+            codes = encode_labels(y, labels=labels, n_classes=len(labels), name="y")
+        except (TypeError, ValueError) as error:
+            kind = ValueError if isinstance(error, ValueError) else TypeError
+            raise kind(f"Validation set: {error}") from error
         return self.net.get_dataset(X, codes)
 
     def start_batch(self, batch):
@@ -385,6 +427,9 @@ class FitRun:
         if loss.learns_from_validation:
             self._keep_loss_state(epoch - 1)
         loss.start_epoch()
+        if self._task is not None:
+            self._epoch_task = self._task.subcontext(task_name="epoch")
+            self._epoch_task.call_on_fit_task_begin(**self._data)
 
     def _keep_loss_state(self, epoch):
         """Store the state of the loss, or restore the one of the first run."""
@@ -481,14 +526,22 @@ def resume(net, checkpoint, n_epochs):
     return n_epochs - n_done
 
 
-def training_key(net, X, y, sample_weight):
+def training_key(net, X, y, sample_weight, validation):
     """Return a hash of the data and the parameters of a training."""
     params = fingerprint(net)
     params = {name: params[name] for name in params if name not in _FREE}
     # Datasets may be too large to hash, or change while they are read.
-    is_lazy = is_dataset(X) or isinstance(X, SliceDataset)
-    data = type(X).__qualname__ if is_lazy else X
-    return joblib.hash([params, net.classes_inferred_, data, y, sample_weight])
+    data = [X, y, sample_weight]
+    if isinstance(validation, tuple | list):
+        data += validation
+    elif validation is not None:
+        data.append(validation)
+    return joblib.hash([params, net.classes_inferred_, *map(_hashable, data)])
+
+
+def _hashable(data):
+    is_lazy = is_dataset(data) or isinstance(data, SliceDataset)
+    return type(data).__qualname__ if is_lazy else data
 
 
 def fingerprint(net):
