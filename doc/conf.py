@@ -142,6 +142,7 @@ SEARCH_TERMS = {
     "huggingface": "recipes/hugging_face",
     "install": "getting_started",
     "lightgbm": "recipes/trees",
+    "llm": "recipes/language_models",
     "load": "deploy",
     "onnx": "onnx",
     "resume": "recipes/resume",
