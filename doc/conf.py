@@ -147,6 +147,7 @@ SEARCH_TERMS = {
     "onnx": "onnx",
     "resume": "recipes/resume",
     "save": "deploy",
+    "tabpfn": "recipes/tabular_foundation_models",
     "transformers": "recipes/hugging_face_trainer",
     "xgboost": "recipes/trees",
 }
