@@ -143,10 +143,12 @@ SEARCH_TERMS = {
     "huggingface": "recipes/hugging_face",
     "install": "getting_started",
     "lightgbm": "recipes/trees",
+    "llm": "recipes/language_models",
     "load": "deploy",
     "onnx": "onnx",
     "resume": "recipes/resume",
     "save": "deploy",
+    "tabpfn": "recipes/tabular_foundation_models",
     "transformers": "recipes/hugging_face_trainer",
     "xgboost": "recipes/trees",
 }

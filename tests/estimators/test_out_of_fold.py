@@ -16,6 +16,7 @@ from sklearn.model_selection import (
     KFold,
     ShuffleSplit,
     StratifiedKFold,
+    TimeSeriesSplit,
     cross_val_predict,
 )
 from sklearn.naive_bayes import GaussianNB
@@ -60,6 +61,28 @@ def test_one_calibrator_sees_all_predictions_out_of_fold():
         params={"sample_weight": weight},
     )
     expected = TemperatureScaling().fit(proba, y, weight)
+    (pair,) = model.calibrated_classifiers_
+    assert pair.calibrator.temperature_ == pytest.approx(expected.temperature_)
+    np.testing.assert_array_equal(
+        pair.estimator.theta_, GaussianNB().fit(X, y, weight).theta_
+    )
+
+
+def test_the_first_rows_may_never_be_held_out():
+    """As in the order of time, with a gap before each fold."""
+    X, y = make_data()
+    weight = np.random.default_rng(0).integers(3, size=len(y)).astype(float)
+    cv = TimeSeriesSplit(3, gap=10)
+    model = CalibratedClassifier(
+        GaussianNB(), TemperatureScaling(), cv=cv, ensemble=False
+    ).fit(X, y, sample_weight=weight)
+    splits = list(cv.split(X))
+    proba = [
+        GaussianNB().fit(X[train], y[train], weight[train]).predict_proba(X[test])
+        for train, test in splits
+    ]
+    tests = np.concatenate([test for _, test in splits])
+    expected = TemperatureScaling().fit(np.vstack(proba), y[tests], weight[tests])
     (pair,) = model.calibrated_classifiers_
     assert pair.calibrator.temperature_ == pytest.approx(expected.temperature_)
     np.testing.assert_array_equal(
