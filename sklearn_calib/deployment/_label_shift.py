@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_calib._sklearn.metric_options import with_options
 from sklearn_calib._validation.declarations import TARGETS, validate_params
 from sklearn_calib._validation.labels import classes_of
 from sklearn_calib._validation.samples import read_samples
@@ -19,7 +20,6 @@ from sklearn_calib.metrics import expected_calibration_error
     {
         **TARGETS,
         "y_proba_new": ["array-like"],
-        "metric": [callable],
         "train_priors": [dict, "array-like", None],
     },
     prefer_skip_nested_validation=False,
@@ -33,6 +33,7 @@ def label_shift_calibration_error(
     train_priors: dict[Any, float] | ArrayLike | None = None,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
+    **options: Any,
 ) -> float:
     r"""Calibration error after a label shift, estimated without new labels.
 
@@ -55,7 +56,6 @@ def label_shift_calibration_error(
 
     metric : callable, default=expected_calibration_error
         The calibration error: `metric(y_true, y_proba, labels=..., sample_weight=...)`.
-        Fix its options by `functools.partial`.
 
     train_priors : dict, Series or array-like of shape (n_classes,), default=None
         Class priors for which the classifier predicts, positive, by label or in the
@@ -68,6 +68,9 @@ def label_shift_calibration_error(
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the labelled samples.
 
+    **options : dict
+        Options passed to the metric, such as `n_bins`.
+
     Returns
     -------
     error : float
@@ -78,6 +81,9 @@ def label_shift_calibration_error(
     ValueError
         If the labels do not match the columns, an array does not contain probabilities,
         or a class is absent from `y_true`.
+
+    TypeError
+        If `metric` is not a function, or does not have an option.
 
     Warns
     -----
@@ -124,6 +130,7 @@ def label_shift_calibration_error(
     0.182
     0.177
     """
+    metric = with_options(metric, options, label_shift_calibration_error)
     data = y_true, y_proba, labels, sample_weight
     proba, codes, weight = read_samples(*data, "canonical").proba()
     n_classes = proba.shape[1]
@@ -137,4 +144,5 @@ def label_shift_calibration_error(
     new, _ = estimate_priors(y_proba_new, train, n_resamples=1, random_state=0)
     ratio = np.divide(new, old, out=np.zeros(n_classes), where=old > 0)[codes]
     weight = ratio if weight is None else ratio * weight
-    return float(metric(y_true, y_proba, labels=labels, sample_weight=weight))
+    known = {} if labels is None else {"labels": labels}
+    return float(metric(y_true, y_proba, sample_weight=weight, **known))

@@ -118,7 +118,8 @@ def _check_training_classes(classes, targets):
             raise ValueError(
                 "y must have at least two classes in the training part of each fold, "
                 f"got only {shown(np.unique(target).tolist())} in fold {fold} of "
-                f"{len(targets)}, counted from 0. Use fewer or stratified folds."
+                f"{len(targets)}, counted from 0. Use fewer folds, or stratified ones "
+                "if the order of the samples does not matter."
             )
         if len(missing):
             absent.append(f"{shown(missing.tolist())} in fold {fold}")
@@ -127,7 +128,8 @@ def _check_training_classes(classes, targets):
             "y contains no samples of some classes in the training part of a fold: "
             f"{shorten(', '.join(absent))} of {len(targets)}, counted from 0. The "
             "classifier of the fold gives them the smallest positive probability of "
-            "each row. Use fewer or stratified folds, or add samples of these classes.",
+            "each row. Use fewer folds, or stratified ones if the order of the samples "
+            "does not matter, or add samples of these classes.",
             UserWarning,
         )
 

@@ -101,11 +101,11 @@ def test_weights_count_samples():
         ),
         ({"y_proba_new": PROBA_NEW + 1}, r"y_proba must lie in \[0, 1\]"),
         ({"y_proba_new": PROBA_NEW[:, 0]}, r"train_priors must have shape \(2,\)"),
-        ({"metric": "ece"}, "'metric' parameter"),
+        ({"metric": "ece"}, "metric must be a function"),
         ({"train_priors": [0.5, 0.5, 0.5]}, "sum of the priors"),
     ],
 )
 def test_bad_input(change, message):
     arguments = {"y_true": Y, "y_proba": PROBA, "y_proba_new": PROBA_NEW, **change}
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         label_shift_calibration_error(**arguments)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import brier_score_loss
 
+from sklearn_calib.deployment import label_shift_calibration_error
 from sklearn_calib.evaluation import compare
 from sklearn_calib.metrics import (
     CalibrationAccumulator,
@@ -30,6 +31,14 @@ Y = (RNG.uniform(size=60) < P).astype(int)
 GROUPS = np.arange(60) % 2
 FEW = {"n_resamples": 10, "random_state": 0}
 CELLS = CalibrationAccumulator(labels=[0, 1], mode="positive").update(Y, P)
+
+
+def _label_shift(y_true, y_proba, new, metric, **options):
+    return label_shift_calibration_error(
+        y_true, y_proba, new, metric=metric, train_priors=[0.4, 0.6], **options
+    )
+
+
 # Calls of a function with a metric and options.
 ONE = {
     "CalibrationAccumulator.compute": CELLS.compute,
@@ -41,10 +50,15 @@ ONE = {
     "difference_test": partial(
         difference_test, y_true=Y, y_proba_a=P, y_proba_b=P**2, **FEW
     ),
+    "label_shift_calibration_error": partial(
+        _label_shift, Y, P, np.repeat(P > 0.5, 20) * 1.0
+    ),
     "per_group": partial(per_group, y_true=Y, y_proba=P, groups=GROUPS),
     "per_label": partial(per_label, y_true=np.c_[Y, 1 - Y], y_proba=np.c_[P, 1 - P]),
     "worst_group": partial(worst_group, y_true=Y, y_proba=P, groups=GROUPS),
 }
+# Its metric is a scorer, which has its options.
+OF_SCORERS = {"estimate_performance"}
 SEVERAL = {"compare": partial(compare, {"stored": P}, None, Y, n_resamples=0)}
 
 
@@ -73,7 +87,7 @@ def test_all_functions_that_take_a_metric_are_held_to_these_laws():
         if callable(thing)
         and {"metric", "metrics"} & {*inspect.signature(thing).parameters}
     }
-    assert found == {*ONE, *SEVERAL}
+    assert found == {*ONE, *SEVERAL, *OF_SCORERS}
 
 
 @pytest.mark.parametrize("name", ONE)
