@@ -12,6 +12,7 @@ from sklearn import metrics
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 
+from sklearn_calib._sklearn.scorer_objects import Scorer
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import (
     INTERVAL,
@@ -232,11 +233,10 @@ class _Score:
             )
         self.scorer: Callable[..., float] = get_scorer(metric)
         self.predictions = predictions
-        parameters = inspect.signature(self.scorer).parameters.values()
-        self.takes_weights = any(
-            each.name == "sample_weight" or each.kind is each.VAR_KEYWORD
-            for each in parameters
-        )
+        function = self.scorer
+        if isinstance(function, Scorer):
+            function = function._score_func
+        self.takes_weights = "sample_weight" in inspect.signature(function).parameters
 
     def __call__(self, proba: Floats, codes: Array, weight: Weights) -> float:
         y_true = self.predictions.classes_[codes]

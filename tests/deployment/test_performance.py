@@ -140,10 +140,20 @@ def test_class_that_is_never_expected():
     assert certain.value == pytest.approx(0, abs=1e-12)
 
 
-def test_a_scorer_without_weights_is_averaged_over_draws():
-    def accuracy(estimator, X, y):
-        return accuracy_score(y, estimator.predict(X))
+def score_accuracy(estimator, X, y, **params):
+    return accuracy_score(y, estimator.predict(X))
 
+
+@pytest.mark.parametrize(
+    "accuracy",
+    [
+        lambda estimator, X, y: score_accuracy(estimator, X, y),
+        score_accuracy,
+        make_scorer(lambda y_true, y_pred: np.mean(y_true == y_pred)),
+    ],
+    ids=["function", "keywords", "make_scorer"],
+)
+def test_a_scorer_without_weights_is_averaged_over_draws(accuracy):
     found = estimate_performance(
         PROBA, metric=accuracy, n_resamples=400, random_state=0
     )
