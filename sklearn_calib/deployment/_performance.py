@@ -239,6 +239,21 @@ class _Score:
         self.takes_weights = "sample_weight" in inspect.signature(function).parameters
 
     def __call__(self, proba: Floats, codes: Array, weight: Weights) -> float:
+        absent = np.setdiff1d(np.arange(proba.shape[1]), codes)
+        try:
+            return self._score(proba, codes, weight)
+        except ValueError:
+            if not self.takes_weights or not len(absent):
+                raise
+        # The log loss, for example, is defined only if all classes are in y_true.
+        weight = np.ones(len(codes)) if weight is None else weight
+        return self._score(
+            np.vstack([proba, proba[np.zeros_like(absent)]]),
+            np.append(codes, absent),
+            np.append(weight, np.zeros(len(absent))),
+        )
+
+    def _score(self, proba: Floats, codes: Array, weight: Weights) -> float:
         y_true = self.predictions.classes_[codes]
         if weight is None:
             return float(self.scorer(self.predictions, proba, y_true))

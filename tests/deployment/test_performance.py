@@ -250,3 +250,15 @@ def test_metric_that_is_never_defined():
         ),
     ):
         estimate_performance(np.zeros(5), metric="roc_auc", **FEW)
+
+
+def test_draws_without_samples_of_a_class():
+    """The interval of the log loss includes them, computed by hand."""
+    proba = np.array([[0.9, 0.09, 0.01], [0.2, 0.7, 0.1], [0.5, 0.1, 0.4]])
+    found = estimate_performance(
+        proba, metric="neg_log_loss", n_resamples=300, random_state=0
+    )
+    assert found.value == pytest.approx((proba * np.log(proba)).sum(axis=1).mean())
+    likely = np.log([0.9, 0.7, 0.5]).mean()
+    assert found.interval[1] == pytest.approx(likely)
+    assert found.interval[0] < np.log([0.9, 0.2, 0.5]).mean()
