@@ -211,7 +211,12 @@ def estimate_performance(
         mass = proba if weight is None else proba * weight[:, None]
         some = mass.ravel() > 0
         rows, codes = (each.ravel()[some] for each in np.indices(proba.shape))
-        value = score(proba[rows], codes, mass.ravel()[some])
+        try:
+            value = score(proba[rows], codes, mass.ravel()[some])
+        except ValueError:
+            # The one-vs-one AUROC refuses weights for several classes.
+            if weight is not None:
+                raise
     tail = (1 - confidence_level) / 2
     low, high = np.quantile(known, [tail, 1 - tail]).tolist()
     return PerformanceEstimate(

@@ -12,6 +12,7 @@ from sklearn.metrics import (
     f1_score,
     log_loss,
     make_scorer,
+    roc_auc_score,
 )
 
 from sklearn_calib.deployment import (
@@ -262,3 +263,15 @@ def test_draws_without_samples_of_a_class():
     likely = np.log([0.9, 0.7, 0.5]).mean()
     assert found.interval[1] == pytest.approx(likely)
     assert found.interval[0] < np.log([0.9, 0.2, 0.5]).mean()
+
+
+def test_a_metric_that_refuses_weights_is_averaged_over_draws():
+    rng = np.random.default_rng(1)
+    found = estimate_performance(PROBA, metric="roc_auc_ovo", **FEW)
+    drawn = [(rng.uniform(size=(300, 1)) > PROBA.cumsum(1)).sum(1) for _ in range(20)]
+    values = [roc_auc_score(y, PROBA, multi_class="ovo") for y in drawn]
+    assert found.value == pytest.approx(np.mean(values), abs=0.02)
+    with pytest.raises(ValueError, match="not supported for multiclass one-vs-one"):
+        estimate_performance(
+            PROBA, metric="roc_auc_ovo", sample_weight=np.ones(300), **FEW
+        )
