@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_calib._sklearn.metric_options import with_options
+from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import TARGETS, validate_params
 from sklearn_calib._validation.labels import classes_of
-from sklearn_calib._validation.samples import read_samples
+from sklearn_calib._validation.samples import check_columns, read_samples
 from sklearn_calib._validation.types import Metric
 from sklearn_calib.deployment._priors import check_priors, estimate_priors
 from sklearn_calib.metrics import expected_calibration_error
@@ -133,16 +134,22 @@ def label_shift_calibration_error(
     metric = with_options(metric, options, label_shift_calibration_error)
     data = y_true, y_proba, labels, sample_weight
     proba, codes, weight = read_samples(*data, "canonical").proba()
-    n_classes = proba.shape[1]
-    counts = np.bincount(codes, weight, minlength=n_classes)
+    counts = np.bincount(codes, weight, minlength=proba.shape[1])
     classes = classes_of(y_true, labels)
+    if not counts.all():
+        raise ValueError(
+            "y_true must contain samples of all classes, with weights above 0, got "
+            f"none of {shown(classes[counts == 0].tolist())}. Pass more held-out data, "
+            "or remove these classes from the probabilities."
+        )
+    check_columns(y_proba_new, None, classes, "y_proba_new")
     old = counts / counts.sum()
     train = check_priors(
         old if train_priors is None else train_priors, classes, "train_priors"
     )
     # The interval of the frequencies is not needed.
     new, _ = estimate_priors(y_proba_new, train, n_resamples=1, random_state=0)
-    ratio = np.divide(new, old, out=np.zeros(n_classes), where=old > 0)[codes]
+    ratio = (new / old)[codes]
     weight = ratio if weight is None else ratio * weight
     known = {} if labels is None else {"labels": labels}
     return float(metric(y_true, y_proba, sample_weight=weight, **known))

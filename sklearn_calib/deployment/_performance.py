@@ -12,6 +12,7 @@ from sklearn import metrics
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 
+from sklearn_calib._sklearn.scorer_objects import Scorer
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import (
     INTERVAL,
@@ -210,7 +211,12 @@ def estimate_performance(
         mass = proba if weight is None else proba * weight[:, None]
         some = mass.ravel() > 0
         rows, codes = (each.ravel()[some] for each in np.indices(proba.shape))
-        value = score(proba[rows], codes, mass.ravel()[some])
+        try:
+            value = score(proba[rows], codes, mass.ravel()[some])
+        except ValueError:
+            # The one-vs-one AUROC refuses weights for several classes.
+            if weight is not None:
+                raise
     tail = (1 - confidence_level) / 2
     low, high = np.quantile(known, [tail, 1 - tail]).tolist()
     return PerformanceEstimate(
@@ -232,13 +238,34 @@ class _Score:
             )
         self.scorer: Callable[..., float] = get_scorer(metric)
         self.predictions = predictions
-        parameters = inspect.signature(self.scorer).parameters.values()
-        self.takes_weights = any(
-            each.name == "sample_weight" or each.kind is each.VAR_KEYWORD
-            for each in parameters
-        )
+        function = self.scorer
+        if isinstance(function, Scorer):
+            function = function._score_func
+        parameters = inspect.signature(function).parameters
+        if function is self.scorer and next(iter(parameters), "") == "y_true":
+            raise ValueError(
+                "metric must be the name of a scorer or a scorer with the arguments "
+                f"estimator, X and y, got the function {shown(metric)}. Pass the name "
+                "of its scorer, or the result of sklearn.metrics.make_scorer."
+            )
+        self.takes_weights = "sample_weight" in parameters
 
     def __call__(self, proba: Floats, codes: Array, weight: Weights) -> float:
+        absent = np.setdiff1d(np.arange(proba.shape[1]), codes)
+        try:
+            return self._score(proba, codes, weight)
+        except ValueError:
+            if not self.takes_weights or not len(absent):
+                raise
+        # The log loss, for example, is defined only if all classes are in y_true.
+        weight = np.ones(len(codes)) if weight is None else weight
+        return self._score(
+            np.vstack([proba, proba[np.zeros_like(absent)]]),
+            np.append(codes, absent),
+            np.append(weight, np.zeros(len(absent))),
+        )
+
+    def _score(self, proba: Floats, codes: Array, weight: Weights) -> float:
         y_true = self.predictions.classes_[codes]
         if weight is None:
             return float(self.scorer(self.predictions, proba, y_true))

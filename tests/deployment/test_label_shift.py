@@ -97,10 +97,22 @@ def test_weights_count_samples():
         ({"y_true": Y % 2}, "y_true must contain 3 distinct labels"),
         (
             {"y_true": Y % 2, "labels": [0, 1, 2]},
-            r"train_priors must be positive, .*\[2",
+            r"y_true must contain samples of all classes, .*\[2\]",
+        ),
+        (
+            {"y_true": Y % 2, "labels": [0, 1, 2], "train_priors": TRAIN},
+            r"y_true must contain samples of all classes, .*\[2\]",
+        ),
+        (
+            {"sample_weight": Y > 0, "train_priors": TRAIN},
+            r"y_true must contain samples of all classes, .*\[0\]",
         ),
         ({"y_proba_new": PROBA_NEW + 1}, r"y_proba must lie in \[0, 1\]"),
         ({"y_proba_new": PROBA_NEW[:, 0]}, r"train_priors must have shape \(2,\)"),
+        (
+            {"y_proba_new": pd.DataFrame(PROBA_NEW, columns=["2", "1", "0"])},
+            "y_proba_new must have its columns in the order of the labels",
+        ),
         ({"metric": "ece"}, "metric must be a function"),
         ({"train_priors": [0.5, 0.5, 0.5]}, "sum of the priors"),
     ],

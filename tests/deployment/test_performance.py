@@ -12,6 +12,7 @@ from sklearn.metrics import (
     f1_score,
     log_loss,
     make_scorer,
+    roc_auc_score,
 )
 
 from sklearn_calib.deployment import (
@@ -140,10 +141,20 @@ def test_class_that_is_never_expected():
     assert certain.value == pytest.approx(0, abs=1e-12)
 
 
-def test_a_scorer_without_weights_is_averaged_over_draws():
-    def accuracy(estimator, X, y):
-        return accuracy_score(y, estimator.predict(X))
+def score_accuracy(estimator, X, y, **params):
+    return accuracy_score(y, estimator.predict(X))
 
+
+@pytest.mark.parametrize(
+    "accuracy",
+    [
+        lambda estimator, X, y_true: score_accuracy(estimator, X, y_true),
+        score_accuracy,
+        make_scorer(lambda y_true, y_pred: np.mean(y_true == y_pred)),
+    ],
+    ids=["function", "keywords", "make_scorer"],
+)
+def test_a_scorer_without_weights_is_averaged_over_draws(accuracy):
     found = estimate_performance(
         PROBA, metric=accuracy, n_resamples=400, random_state=0
     )
@@ -213,6 +224,10 @@ def test_an_alarm_refuses_the_estimate():
             "metric must be .* got 'acuracy'. Did you mean 'accuracy",
         ),
         ({"metric": 3}, "'metric' parameter"),
+        (
+            {"metric": accuracy_score},
+            "scorer with the arguments .* got the function .*make_scorer",
+        ),
         ({"labels": ["a", "b"]}, "labels must contain 3 distinct labels"),
         ({"labels": ["a", "a", "b"]}, "labels must contain 3 distinct labels"),
         ({"y_proba": PROBA + 1}, r"y_proba must lie in \[0, 1\]"),
@@ -240,3 +255,27 @@ def test_metric_that_is_never_defined():
         ),
     ):
         estimate_performance(np.zeros(5), metric="roc_auc", **FEW)
+
+
+def test_draws_without_samples_of_a_class():
+    """The interval of the log loss includes them, computed by hand."""
+    proba = np.array([[0.9, 0.09, 0.01], [0.2, 0.7, 0.1], [0.5, 0.1, 0.4]])
+    found = estimate_performance(
+        proba, metric="neg_log_loss", n_resamples=300, random_state=0
+    )
+    assert found.value == pytest.approx((proba * np.log(proba)).sum(axis=1).mean())
+    likely = np.log([0.9, 0.7, 0.5]).mean()
+    assert found.interval[1] == pytest.approx(likely)
+    assert found.interval[0] < np.log([0.9, 0.2, 0.5]).mean()
+
+
+def test_a_metric_that_refuses_weights_is_averaged_over_draws():
+    rng = np.random.default_rng(1)
+    found = estimate_performance(PROBA, metric="roc_auc_ovo", **FEW)
+    drawn = [(rng.uniform(size=(300, 1)) > PROBA.cumsum(1)).sum(1) for _ in range(20)]
+    values = [roc_auc_score(y, PROBA, multi_class="ovo") for y in drawn]
+    assert found.value == pytest.approx(np.mean(values), abs=0.02)
+    with pytest.raises(ValueError, match="not supported for multiclass one-vs-one"):
+        estimate_performance(
+            PROBA, metric="roc_auc_ovo", sample_weight=np.ones(300), **FEW
+        )

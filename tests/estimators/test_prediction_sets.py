@@ -217,6 +217,15 @@ def test_equal_scores_of_all_samples():
     assert recorded().fit(X, np.arange(50) % 4).predict_set(X[:3]).all()
 
 
+def test_equal_scores_up_to_rounding_errors():
+    """Probabilities of one sample can differ from those of many in the last digits."""
+    X, y = np.tile([0.7, 0.1, 0.1, 0.1], (50, 1)), np.arange(50) % 4
+    model = recorded().fit(X, y)
+    expected = model.predict_pvalue(X[:1])
+    for change in (-3e-16, 3e-16):
+        assert_array_equal(model.predict_pvalue(X[:1] + change), expected)
+
+
 @pytest.mark.parametrize(("level", "n_needed"), [(0.9, 9), (0.7, 3), (0.99, 99)])
 def test_all_classes_are_in_the_sets_of_too_few_samples(level, n_needed):
     X, y = draw(np.random.default_rng(0), 2000)
@@ -431,3 +440,18 @@ def test_bad_data():
         model.fit(X, y, sample_weight=y - 1.0)
     with pytest.raises(ValueError, match="y must contain only the labels"):
         recorded().fit(*draw(np.random.default_rng(0), 9)[:1], np.arange(9))
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"confidence_level": 90}, "'confidence_level' parameter .*Got 90"),
+        ({"confidence_level": "high"}, "'confidence_level' parameter .*Got 'high'"),
+        ({"allow_empty": "no"}, "'allow_empty' parameter .*Got 'no'"),
+    ],
+)
+def test_bad_parameters_after_fit(params, message):
+    X, y = draw(np.random.default_rng(0), 20)
+    model = recorded().fit(X, y).set_params(**params)
+    with pytest.raises(ValueError, match=message):
+        model.predict_set(X)
