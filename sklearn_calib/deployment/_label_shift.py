@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import TARGETS, validate_params
 from sklearn_calib._validation.labels import classes_of
-from sklearn_calib._validation.samples import read_samples
+from sklearn_calib._validation.samples import check_columns, read_samples
 from sklearn_calib._validation.types import Metric
 from sklearn_calib.deployment._priors import check_priors, estimate_priors
 from sklearn_calib.metrics import expected_calibration_error
@@ -135,6 +135,7 @@ def label_shift_calibration_error(
             f"none of {shown(classes[counts == 0].tolist())}. Pass more held-out data, "
             "or remove these classes from the probabilities."
         )
+    check_columns(y_proba_new, None, classes, "y_proba_new")
     old = counts / counts.sum()
     train = check_priors(
         old if train_priors is None else train_priors, classes, "train_priors"

@@ -109,6 +109,10 @@ def test_weights_count_samples():
         ),
         ({"y_proba_new": PROBA_NEW + 1}, r"y_proba must lie in \[0, 1\]"),
         ({"y_proba_new": PROBA_NEW[:, 0]}, r"train_priors must have shape \(2,\)"),
+        (
+            {"y_proba_new": pd.DataFrame(PROBA_NEW, columns=["2", "1", "0"])},
+            "y_proba_new must have its columns in the order of the labels",
+        ),
         ({"metric": "ece"}, "'metric' parameter"),
         ({"train_priors": [0.5, 0.5, 0.5]}, "sum of the priors"),
     ],
