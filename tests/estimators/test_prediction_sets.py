@@ -431,3 +431,18 @@ def test_bad_data():
         model.fit(X, y, sample_weight=y - 1.0)
     with pytest.raises(ValueError, match="y must contain only the labels"):
         recorded().fit(*draw(np.random.default_rng(0), 9)[:1], np.arange(9))
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"confidence_level": 90}, "'confidence_level' parameter .*Got 90"),
+        ({"confidence_level": "high"}, "'confidence_level' parameter .*Got 'high'"),
+        ({"allow_empty": "no"}, "'allow_empty' parameter .*Got 'no'"),
+    ],
+)
+def test_bad_parameters_after_fit(params, message):
+    X, y = draw(np.random.default_rng(0), 20)
+    model = recorded().fit(X, y).set_params(**params)
+    with pytest.raises(ValueError, match=message):
+        model.predict_set(X)

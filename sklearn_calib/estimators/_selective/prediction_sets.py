@@ -341,6 +341,7 @@ class PredictionSetClassifier(
             most probable class is 1.
         """
         members = self._members(X)
+        self._validate_params()  # some may be changed after fit
         rng = check_random_state(self._random_state)
         uniform = rng.uniform(size=len(members[0]))
         n_held_out = sum(
