@@ -217,6 +217,15 @@ def test_equal_scores_of_all_samples():
     assert recorded().fit(X, np.arange(50) % 4).predict_set(X[:3]).all()
 
 
+def test_equal_scores_up_to_rounding_errors():
+    """Probabilities of one sample can differ from those of many in the last digits."""
+    X, y = np.tile([0.7, 0.1, 0.1, 0.1], (50, 1)), np.arange(50) % 4
+    model = recorded().fit(X, y)
+    expected = model.predict_pvalue(X[:1])
+    for change in (-3e-16, 3e-16):
+        assert_array_equal(model.predict_pvalue(X[:1] + change), expected)
+
+
 @pytest.mark.parametrize(("level", "n_needed"), [(0.9, 9), (0.7, 3), (0.99, 99)])
 def test_all_classes_are_in_the_sets_of_too_few_samples(level, n_needed):
     X, y = draw(np.random.default_rng(0), 2000)

@@ -4,6 +4,8 @@ import numpy as np
 
 from sklearn_calib._validation.types import Floats
 
+DECIMALS = 12
+
 
 def class_scores(
     proba: Floats, uniform: Floats, kind: str, lambd: float, k_reg: int
@@ -26,7 +28,9 @@ def class_scores(
     """
     proba = proba.astype(np.float64)
     if kind == "lac":
-        return 1 - proba
+        # The last digits depend on how many samples are predicted together, and would
+        # break ties with the held-out samples.
+        return np.round(1 - proba, DECIMALS)
     order = np.argsort(-proba, axis=1)
     ranked = np.take_along_axis(proba, order, axis=1)
     # Equal probabilities share their total and their last place, so that the scores do
