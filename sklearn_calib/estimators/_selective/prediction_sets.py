@@ -79,7 +79,8 @@ class PredictionSetClassifier(
           `lambd` for each rank above `k_reg`, which avoids large sets for many classes.
 
     lambd : float, default=0.01
-        Penalty for each rank, used by "raps". From 1 on, sets have a fixed size.
+        Penalty for each rank, used by "raps". All values from 1 on give the same sets;
+        with `k_reg=0`, their sizes hardly differ.
 
     k_reg : int, default=5
         Number of the most probable classes without a penalty, used by "raps".
