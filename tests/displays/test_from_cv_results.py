@@ -148,6 +148,11 @@ def test_names_and_styles_of_each_fold():
         results, X, y, ax=ax, name="all", curve_kwargs=style
     )
     assert [each.line_.get_color() for each in others] == ["k"] * 3
+    for kind in ("individual", "average"):
+        colored = RiskCoverageDisplay.from_cv_results(
+            results, X, y, kind=kind, color="C3"
+        )
+        assert {each.line_.get_color() for each in colored} == {"C3"}
     assert [each.line_.get_alpha() for each in others] == [0.2] * 3
     assert [text.split(" (")[0] for text in texts(ax)[:4]] == [
         "one", "two", "three", "all",

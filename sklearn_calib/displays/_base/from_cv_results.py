@@ -169,6 +169,7 @@ class FromCVResults(FromEstimator):
             name = type(folds[0][0]).__name__
         names = _names(name, curve_kwargs, n_curves)
         drawing = {key: options.pop(key) for key in {"histogram"} & {*options}}
+        one_color, marker = options.pop("color", None), None
         options = {**cls._fold_options, **options}
         displays: list[Any] = [
             cls.from_estimator(
@@ -180,9 +181,9 @@ class FromCVResults(FromEstimator):
         if kind == "average":
             displays = [cls._average(displays)]
         is_list = isinstance(curve_kwargs, list)
-        color, marker = None, None
+        color = one_color
         for display, style, label in zip(displays, styles, names, strict=True):
-            color = style.get("color", None if is_list else color)
+            color = style.get("color", one_color if is_list else color)
             display.plot(ax, name=label, color=color, **drawing)
             ax, line = display.ax_, display.line_
             if not is_list:
