@@ -6,6 +6,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import coo_array
 from sklearn.datasets import make_classification
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
@@ -170,6 +171,20 @@ def test_containers():
             results, *other, sample_weight=weight
         )
         assert [d.aurc for d in displays] == [d.aurc for d in expected]
+
+
+def test_sparse_matrices():
+    _, X, y = validated()
+    results = cross_validate(
+        LogisticRegression(),
+        coo_array(X),
+        y,
+        return_estimator=True,
+        return_indices=True,
+    )
+    expected = RiskCoverageDisplay.from_cv_results(results, X, y)
+    displays = RiskCoverageDisplay.from_cv_results(results, coo_array(X), y)
+    assert [d.aurc for d in displays] == pytest.approx([d.aurc for d in expected])
 
 
 def test_a_class_may_be_absent_from_a_test_fold():

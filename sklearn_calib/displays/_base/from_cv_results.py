@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_consistent_length
+from sklearn.utils import indexable
 
 from sklearn_calib._sklearn.training_data import take
 from sklearn_calib._validation.arrays import shown
@@ -266,7 +266,7 @@ def _folds(
             f"{shown(sorted(cv_results))}. Pass return_estimator=True and "
             "return_indices=True to cross_validate."
         )
-    check_consistent_length(X, y, sample_weight)
+    X, y, sample_weight = indexable(X, y, sample_weight)
     tests = cv_results["indices"]["test"]
     n_samples = 1 + max(int(np.max(rows)) for rows in tests)
     if n_samples > len(y):
