@@ -79,6 +79,7 @@ def test_classifiers_without_sets(model):
         (CODES, X, r"y_pvalue must .* in \[0, 1\], in the shape \(n_samples, n_cla"),
         (CODES, X[:, 0], r"y_pvalue must .* got an array of shape \(200,\)"),
         (CODES, np.full((200, 3), np.nan), "y_pvalue must"),
+        (CODES[:0], X[:0], r"y_pvalue must .* got an array of shape \(0, 3\)"),
         (CODES[:9], np.ones((200, 3)), "y_true must .* got 9 labels and 200 rows"),
         (CODES, np.ones((200, 4)), "y_true must contain 4 distinct labels"),
         (

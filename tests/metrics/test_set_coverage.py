@@ -90,6 +90,7 @@ def test_groups_and_classes():
         ),
         (Y_SET[:, 0], r"\(n_samples, n_classes\), got an array of shape \(6,\)"),
         (Y_SET[:, :1], r"got an array of shape \(6, 1\)"),
+        (Y_SET[:0], r"got an array of shape \(0, 3\)"),
         (Y_SET[:5], "one label for each row of y_set, got 6 labels and 5 rows"),
         (Y_SET[:, :2], "y_true must contain 2 distinct labels"),
         (

@@ -265,7 +265,7 @@ class PredictionSetDisplay(FromEstimator):
 def _check_pvalue(y_pvalue: Any) -> Floats:
     """Return p-values of all classes as an array after checking them."""
     pvalue = as_numbers(on_cpu(y_pvalue), "y_pvalue")
-    is_matrix = pvalue.ndim == 2 and pvalue.shape[1] > 1
+    is_matrix = pvalue.ndim == 2 and len(pvalue) > 0 and pvalue.shape[1] > 1
     if is_matrix and ((pvalue >= 0) & (pvalue <= 1)).all():
         return pvalue
     raise ValueError(

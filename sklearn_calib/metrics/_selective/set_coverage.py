@@ -157,7 +157,8 @@ def _read_sets(
     check_place(y_set, "y_set")
     check_order(y_set, y_true, "y_set")
     sets = as_numbers(on_cpu(y_set), "y_set")
-    if sets.ndim != 2 or sets.shape[1] < 2 or not np.isin(sets, (0, 1)).all():
+    is_matrix = sets.ndim == 2 and len(sets) > 0 and sets.shape[1] > 1
+    if not is_matrix or not np.isin(sets, (0, 1)).all():
         raise ValueError(
             "y_set must contain whether each class is in the set of each sample, as 0 "
             "or 1, in the shape (n_samples, n_classes), got an array of shape "
