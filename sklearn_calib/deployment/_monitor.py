@@ -426,10 +426,11 @@ class CalibrationMonitor(Accumulator):
             error = float(class_gap_norm(weight, probability - occurrence, "l1"))
         advice = max(causes, key=causes.__getitem__) if self.is_alarm_ else "none"
         losses: dict[str, float] = {}
-        if y_true is not None and advice in ("priors", "temperature"):
+        if y_true is not None:
             data = y_true, on_cpu(y_proba), self.labels, None
             proba, codes, _ = read_samples(*data, "canonical").proba()
-            advice, losses = judge(as_float64(proba), codes, advice, self.mode)
+            if advice in ("priors", "temperature"):
+                advice, losses = judge(as_float64(proba), codes, advice, self.mode)
         return Diagnosis(
             int(starts_of(self.blocks_)[start]) if self.is_alarm_ else None,
             int(sum(block.counts[1] for block in since)),

@@ -121,6 +121,14 @@ def test_labels_to_judge_by_are_checked():
         monitor.diagnose(y + 1, proba)
 
 
+def test_labels_are_checked_before_an_alarm():
+    monitor = CalibrationMonitor(labels=[0, 1]).update([0, 1], [0.1, 0.9])
+    with pytest.raises(ValueError, match="got 3 labels and 2 rows"):
+        monitor.diagnose([0, 1, 1], [0.1, 0.9])
+    with pytest.raises(ValueError, match="must contain only the labels"):
+        monitor.diagnose([0, 2], [0.1, 0.9])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("mode", "n_classes"), PROBLEMS)
 @pytest.mark.parametrize("cause", CAUSES)
