@@ -241,7 +241,14 @@ class _Score:
         function = self.scorer
         if isinstance(function, Scorer):
             function = function._score_func
-        self.takes_weights = "sample_weight" in inspect.signature(function).parameters
+        parameters = inspect.signature(function).parameters
+        if function is self.scorer and next(iter(parameters), "") == "y_true":
+            raise ValueError(
+                "metric must be the name of a scorer or a scorer with the arguments "
+                f"estimator, X and y, got the function {shown(metric)}. Pass the name "
+                "of its scorer, or the result of sklearn.metrics.make_scorer."
+            )
+        self.takes_weights = "sample_weight" in parameters
 
     def __call__(self, proba: Floats, codes: Array, weight: Weights) -> float:
         absent = np.setdiff1d(np.arange(proba.shape[1]), codes)

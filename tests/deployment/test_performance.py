@@ -148,7 +148,7 @@ def score_accuracy(estimator, X, y, **params):
 @pytest.mark.parametrize(
     "accuracy",
     [
-        lambda estimator, X, y: score_accuracy(estimator, X, y),
+        lambda estimator, X, y_true: score_accuracy(estimator, X, y_true),
         score_accuracy,
         make_scorer(lambda y_true, y_pred: np.mean(y_true == y_pred)),
     ],
@@ -224,6 +224,10 @@ def test_an_alarm_refuses_the_estimate():
             "metric must be .* got 'acuracy'. Did you mean 'accuracy",
         ),
         ({"metric": 3}, "'metric' parameter"),
+        (
+            {"metric": accuracy_score},
+            "scorer with the arguments .* got the function .*make_scorer",
+        ),
         ({"labels": ["a", "b"]}, "labels must contain 3 distinct labels"),
         ({"labels": ["a", "a", "b"]}, "labels must contain 3 distinct labels"),
         ({"y_proba": PROBA + 1}, r"y_proba must lie in \[0, 1\]"),
