@@ -131,6 +131,15 @@ def test_options_and_the_positive_class():
     assert display.band is None
 
 
+@pytest.mark.parametrize("kind", ["individual", "average"])
+def test_displays_keep_their_names(kind):
+    displays = RiskCoverageDisplay.from_cv_results(
+        *validated(), kind=kind, name="bayes"
+    )
+    assert {display.name for display in displays} == {"bayes"}
+    assert displays[0].plot().line_.get_label().startswith("bayes (AURC")
+
+
 def test_names_and_styles_of_each_fold():
     results, X, y = validated()
     figure, ax = plt.subplots()
