@@ -48,7 +48,7 @@ READERS |= {"encode_labels", "positive_code", "resolve_mode"}
 EVALUATE = {"_numerics", "deployment", "displays", "evaluation", "metrics"}
 # Files of these topics that read them without it, and why.
 WITHOUT_DOOR = {
-    "deployment/_label_shift.py": "columns of new probabilities, which have no labels",
+    "deployment/_label_shift.py": "new probabilities without labels",
     "deployment/_monitor.py": "labels of a batch without samples",
     "deployment/_performance.py": "no labels",
     "deployment/_prior_shift.py": "fits a classifier, without probabilities",

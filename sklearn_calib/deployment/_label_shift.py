@@ -11,7 +11,8 @@ from sklearn_calib._sklearn.metric_options import with_options
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import TARGETS, validate_params
 from sklearn_calib._validation.labels import classes_of
-from sklearn_calib._validation.samples import check_columns, read_samples
+from sklearn_calib._validation.probabilities import check_proba
+from sklearn_calib._validation.samples import as_columns, check_columns, read_samples
 from sklearn_calib._validation.types import Metric
 from sklearn_calib.deployment._priors import check_priors, estimate_priors
 from sklearn_calib.metrics import expected_calibration_error
@@ -142,13 +143,20 @@ def label_shift_calibration_error(
             f"none of {shown(classes[counts == 0].tolist())}. Pass more held-out data, "
             "or remove these classes from the probabilities."
         )
+    new_proba = as_columns(check_proba(y_proba_new, name="y_proba_new", allow_1d=True))
+    if new_proba.shape[1] != len(classes):
+        raise ValueError(
+            f"y_proba_new must have a column for each of the {len(classes)} classes, "
+            f"like y_proba, got {new_proba.shape[1]} columns. Pass predictions of the "
+            "same classifier."
+        )
     check_columns(y_proba_new, None, classes, "y_proba_new")
     old = counts / counts.sum()
     train = check_priors(
         old if train_priors is None else train_priors, classes, "train_priors"
     )
     # The interval of the frequencies is not needed.
-    new, _ = estimate_priors(y_proba_new, train, n_resamples=1, random_state=0)
+    new, _ = estimate_priors(new_proba, train, n_resamples=1, random_state=0)
     ratio = (new / old)[codes]
     weight = ratio if weight is None else ratio * weight
     known = {} if labels is None else {"labels": labels}

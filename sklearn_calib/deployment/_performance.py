@@ -42,7 +42,7 @@ class PerformanceEstimate(NamedTuple):
     confusion_matrix: Floats
 
 
-class _Predictions(ClassifierMixin, BaseEstimator):
+class PredictedProbabilities(ClassifierMixin, BaseEstimator):
     """A fitted classifier whose features are the probabilities that it predicts."""
 
     def __init__(self, classes: Array) -> None:
@@ -193,7 +193,7 @@ def estimate_performance(
     if isinstance(metric, str):
         # Some scorers do not know which of two other labels is the positive class.
         classes = np.arange(n_classes)
-    score = _Score(metric, _Predictions(classes))
+    score = _Score(metric, PredictedProbabilities(classes))
     draws = np.array(
         [
             score(proba, codes, weight)
@@ -227,7 +227,7 @@ def estimate_performance(
 class _Score:
     """A scorer of predicted probabilities and the codes of true labels."""
 
-    def __init__(self, metric: Any, predictions: _Predictions) -> None:
+    def __init__(self, metric: Any, predictions: PredictedProbabilities) -> None:
         names = {*get_scorer_names(), *metrics.get_scorer_names()}
         if isinstance(metric, str) and metric not in names:
             raise ValueError(

@@ -22,7 +22,12 @@ from sklearn_calib._sklearn.metric_options import (
     without_partial,
 )
 from sklearn_calib._sklearn.response import has_threshold
-from sklearn_calib._sklearn.scorer_objects import Scorer, metric_and_input, metric_of
+from sklearn_calib._sklearn.scorer_objects import (
+    LabelledScorer,
+    Scorer,
+    metric_and_input,
+    metric_of,
+)
 from sklearn_calib._validation.arrays import check_unmasked, shown, without_gradient
 from sklearn_calib._validation.declarations import (
     BETWEEN_0_AND_1,
@@ -358,6 +363,12 @@ def _predict(
 def _scorer_or_metric(scoring: Any) -> Any:
     """Return the scorer, or the metric if it is called with probabilities directly."""
     scorer = get_scorer(scoring)
+    if isinstance(scorer, LabelledScorer) and scorer.needs_sets:
+        raise ValueError(
+            "metrics must be computed from probabilities, got "
+            f"{shown(scoring)}, which evaluates prediction sets. Call the result of "
+            "sklearn_calib.metrics.get_scorer with each classifier, X and y."
+        )
     metric, _ = metric_of(scorer)
     check_options(metric or scorer, {}, compare)
     if metric:

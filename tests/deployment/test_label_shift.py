@@ -107,8 +107,11 @@ def test_weights_count_samples():
             {"sample_weight": Y > 0, "train_priors": TRAIN},
             r"y_true must contain samples of all classes, .*\[0\]",
         ),
-        ({"y_proba_new": PROBA_NEW + 1}, r"y_proba must lie in \[0, 1\]"),
-        ({"y_proba_new": PROBA_NEW[:, 0]}, r"train_priors must have shape \(2,\)"),
+        ({"y_proba_new": PROBA_NEW + 1}, r"y_proba_new must lie in \[0, 1\]"),
+        (
+            {"y_proba_new": PROBA_NEW[:, 0]},
+            "y_proba_new must have a column .* got 2 co",
+        ),
         (
             {"y_proba_new": pd.DataFrame(PROBA_NEW, columns=["2", "1", "0"])},
             "y_proba_new must have its columns in the order of the labels",

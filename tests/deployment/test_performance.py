@@ -279,3 +279,8 @@ def test_a_metric_that_refuses_weights_is_averaged_over_draws():
         estimate_performance(
             PROBA, metric="roc_auc_ovo", sample_weight=np.ones(300), **FEW
         )
+
+
+def test_metrics_of_something_else_than_probabilities():
+    with pytest.raises(AttributeError, match="PredictedProbabilities has none"):
+        estimate_performance(PROBA, metric="set_coverage", **FEW)

@@ -131,6 +131,22 @@ def test_options_and_the_positive_class():
     assert display.band is None
 
 
+@pytest.mark.parametrize("kind", ["individual", "average"])
+def test_displays_keep_their_names(kind):
+    displays = RiskCoverageDisplay.from_cv_results(
+        *validated(), kind=kind, name="bayes"
+    )
+    assert {display.name for display in displays} == {"bayes"}
+    assert displays[0].plot().line_.get_label().startswith("bayes (AURC")
+
+
+def test_legend_of_an_average_and_of_one_classifier_with_an_interval():
+    results, X, y = validated()
+    one = DecisionCurveDisplay.from_estimator(results["estimator"][0], X, y)
+    DecisionCurveDisplay.from_cv_results(results, X, y, kind="average", ax=one.ax_)
+    assert texts(one.ax_)[2:4] == ["95 % interval", "± 1 standard deviation"]
+
+
 def test_names_and_styles_of_each_fold():
     results, X, y = validated()
     figure, ax = plt.subplots()

@@ -486,3 +486,10 @@ def test_more_resamples_than_anyone_needs():
     match = r"'n_resamples' .* range \[0, 10000000\]\. Got 10{12} "
     with pytest.raises(ValueError, match=match):
         compare(MODELS, *FEW, n_resamples=10**12)
+
+
+@pytest.mark.parametrize("name", ["set_coverage", "neg_mean_set_size"])
+def test_metrics_of_prediction_sets_are_refused(name):
+    message = f"metrics must be computed from probabilities, got '{name}', which"
+    with pytest.raises(ValueError, match=message):
+        compare({"one": [[0.9, 0.1], [0.2, 0.8]]}, None, [0, 1], metrics=[name])

@@ -184,7 +184,8 @@ class FromCVResults(FromEstimator):
         color = one_color
         for display, style, label in zip(displays, styles, names, strict=True):
             color = style.get("color", one_color if is_list else color)
-            display.plot(ax, name=label, color=color, **drawing)
+            display.name = label
+            display.plot(ax, color=color, **drawing)
             ax, line = display.ax_, display.line_
             if not is_list:
                 marker = marker or line.get_marker()

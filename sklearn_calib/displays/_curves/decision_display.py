@@ -340,9 +340,9 @@ class DecisionCurveDisplay(FromCVResults):
             ax.axhline(0, color="0.3", linestyle=":", linewidth=1.5, gid=NONE)
         named = named_lines(lines)
         of_class, labels = named_classes(named)
-        bands = artists(ax, BAND)[:1]
-        labels += [band.get_label() for band in bands]
-        handles = [*named, *bands]
+        bands = {band.get_label(): band for band in artists(ax, BAND)}
+        labels += bands
+        handles = [*named, *bands.values()]
         handles += [artists(ax, ALL)[0], *artists(ax, NONE)]
         labels += ["Treat all", "Treat none"]
         ax.legend(handles, labels, ncols=2, columnspacing=1, **ABOVE)
