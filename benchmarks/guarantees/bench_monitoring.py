@@ -2,7 +2,7 @@
 
     python benchmarks/guarantees/bench_monitoring.py results
 
-A look after every sample. There are six experiments:
+The tests look after every sample. The experiments are:
 
 - `level`: 2,000 streams of 100,000 samples for each of five kinds of calibrated
   predictions, drawn from 4,096 random rows, with log-odds or logits that are normal.

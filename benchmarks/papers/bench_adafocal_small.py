@@ -128,7 +128,7 @@ def read_mixture():
     return rng.normal(size=(20, 20))[y] + 1.2 * rng.normal(size=(len(y), 20)), y
 
 
-def read_moons():
+def read_binary():
     """Two classes with a nonlinear boundary in 20 dimensions, and noisy labels."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(N_SIMULATED, 20))
@@ -164,7 +164,7 @@ READERS = {
     "waveform": read_waveform,
     "clusters": read_clusters,
     "mixture": read_mixture,
-    "binary": read_moons,
+    "binary": read_binary,
     "letter": read_letter,
     "mnist": lambda: read_images("mnist"),
     "fashion": lambda: read_images("fashion_mnist"),
@@ -182,7 +182,7 @@ def read_data(name):
 def read_splits(name, seed, n_valid=N_VALID):
     """Return the training, validation, calibration and test sets of a seed.
 
-    The calibration set are the first samples of the validation set.
+    The calibration set is the first samples of the validation set.
     """
     X, y = read_data(name)
     order = np.random.default_rng(seed).permutation(len(y))

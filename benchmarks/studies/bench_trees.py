@@ -12,7 +12,7 @@ are also fitted to random parts of `SIZES` samples.
 Each result is written as a row to `results/trees.csv`; existing rows are not computed
 again. Then prints the log loss of forests and boosting by table, and the mean ranks of
 the calibrators for all tables and for those with two classes, with 95 % intervals from
-a bootstrap of the tables. At last, the mean ranks by number of samples. Uses one
+a bootstrap of the tables. Finally prints the mean ranks by number of samples. Uses one
 thread.
 """
 

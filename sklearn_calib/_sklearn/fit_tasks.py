@@ -62,7 +62,7 @@ def begin_folds(estimator: Any, n_folds: int, **data: Any) -> tuple[Any, list[An
 
 @contextmanager
 def run_fold(task: Any, classifier: Any, **data: Any) -> Iterator[None]:
-    """Run the task of a fold, in which a classifier is fitted; None is no task."""
+    """Run the task of a fold, or without a task, the code that fits a classifier."""
     if task is None:
         yield
         return

@@ -370,12 +370,13 @@ class CalibrationMonitor(Accumulator):
             - "temperature": the predictions are overconfident or underconfident. Refit
               :class:`~sklearn_calib.calibrators.TemperatureScaling`;
             - "refit": neither of the two. Refit the calibrator or the classifier. With
-              labels, also if a curve has a lower log loss than the repair above, by
-              more than a standard error. For the top label, it is that of
-              :class:`~sklearn_calib.calibrators.TopLabelCalibrator`, for the positive
-              class :class:`~sklearn_calib.calibrators.LogOddsSplineCalibration`, and
-              for each class
-              :class:`~sklearn_calib.calibrators.JointLogOddsSplineCalibration`.
+              labels, the advice is also "refit" if a curve has a lower log loss than
+              the repair above, by more than a standard error. The curve is fitted by
+              :class:`~sklearn_calib.calibrators.TopLabelCalibrator` for the top label,
+              :class:`~sklearn_calib.calibrators.LogOddsSplineCalibration` for the
+              positive class, and
+              :class:`~sklearn_calib.calibrators.JointLogOddsSplineCalibration` for each
+              class.
 
         log_evidence : dict of str to float
             Logarithm of the marginal likelihood of these samples under each cause,

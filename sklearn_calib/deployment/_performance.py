@@ -12,7 +12,7 @@ from sklearn import metrics
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 
-from sklearn_calib._sklearn.scorer_objects import Scorer
+from sklearn_calib._sklearn.scorer_objects import LabelledScorer, Scorer
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import (
     INTERVAL,
@@ -97,7 +97,8 @@ def estimate_performance(
         "roc_auc", "neg_log_loss", "neg_brier_score" or "neg_expected_cost", or a scorer
         `scorer(estimator, X, y)`, such as the result of
         :func:`sklearn.metrics.make_scorer`. The predicted class is the most probable.
-        For a name, the positive class of two is the second; a scorer gets the labels.
+        If `metric` is a name, the second of two classes is the positive one. A scorer
+        receives `labels` as classes.
 
     labels : array-like of shape (n_classes,), default=None
         Class label of each column, such as `estimator.classes_`. By default, 0, 1, ...
@@ -156,10 +157,10 @@ def estimate_performance(
     one divided by the number of samples. For a scorer without sample weights, the value
     is the mean over the draws.
 
-    For the interval, labels are drawn from the probabilities. It contains the chance of
-    the labels, but not an error of the calibration or of estimated class frequencies,
-    which only labels can show. A metric of calibration, such as the ECE, is estimated
-    as if the classifier were calibrated.
+    For the interval, labels are drawn from the probabilities. It accounts for the
+    random labels, but not for errors of the calibration or of estimated class
+    frequencies, which only labels can show. A metric of calibration, such as the ECE,
+    is estimated as if the classifier were calibrated.
 
     References
     ----------
@@ -237,6 +238,11 @@ class _Score:
                 "sklearn.metrics.get_scorer_names()."
             )
         self.scorer: Callable[..., float] = get_scorer(metric)
+        if isinstance(self.scorer, LabelledScorer) and self.scorer.needs_sets:
+            raise ValueError(
+                "metric must be computed from probabilities, got "
+                f"{shown(metric)}, which evaluates prediction sets. Use another metric."
+            )
         self.predictions = predictions
         function = self.scorer
         if isinstance(function, Scorer):

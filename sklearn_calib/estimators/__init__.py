@@ -25,7 +25,7 @@ _HOMES = {
     "ConvNet": "sklearn_calib.estimators._neural.networks",
     "MLP": "sklearn_calib.estimators._neural.networks",
     "NeuralClassifier": "sklearn_calib.estimators._neural.classifier",
-    "PredictionSetClassifier": ("sklearn_calib.estimators._selective.prediction_sets"),
+    "PredictionSetClassifier": "sklearn_calib.estimators._selective.prediction_sets",
     "RefCalClassifier": "sklearn_calib.estimators._refcal.refcal",
     "SelectiveClassifier": "sklearn_calib.estimators._selective.selective",
     "choose_threshold": "sklearn_calib.estimators._selective.thresholds",

@@ -57,9 +57,9 @@ def pair_proba(
     """Return the calibrated probabilities of the classifier of one fold."""
     if pair.from_logits and pair.response_method == "predict_logits":
         raise ConversionError(
-            "response_method must be another than 'predict_logits' for ONNX, which "
-            f"has no such output of {shown(pair.estimator)}. Fit CalibratedClassifier "
-            'with response_method="predict_proba".'
+            "response_method='predict_logits' cannot be converted to ONNX, which has "
+            f"no such output of {shown(pair.estimator)}. Fit CalibratedClassifier with "
+            'response_method="predict_proba".'
         )
     output = part(graph, pair.estimator, sources, raw_scores=pair.from_logits)
     scores = all_columns(pair, output.cast(dtype))

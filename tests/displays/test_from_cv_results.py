@@ -226,6 +226,8 @@ def test_operating_points_of_selective_classifiers():
     )
     displays = RiskCoverageDisplay.from_cv_results(results, X, y)
     assert all(0.3 < display.operating_point[0] < 0.7 for display in displays)
+    (average,) = RiskCoverageDisplay.from_cv_results(results, X, y, kind="average")
+    assert average.operating_point is None
 
 
 @pytest.mark.parametrize(

@@ -27,8 +27,8 @@ def test_equals_the_selective_classifier(delta):
     assert isinstance(threshold, float)
 
 
-def test_lowest_threshold_is_rejected_by_the_binomial_test():
-    """The last test has the whole level at most, and less confident samples fail it."""
+def test_the_accepted_samples_pass_the_binomial_test():
+    """The last test has the whole level at most."""
     threshold = choose_threshold(CORRECT, CONFIDENCE, max_risk=0.3)
     accepted = threshold <= CONFIDENCE
     n_errors, n_samples = (~CORRECT[accepted]).sum(), accepted.sum()

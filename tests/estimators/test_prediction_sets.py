@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.stats import betabinom, kstest
+from scipy.stats import betabinom
 from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
@@ -195,8 +195,10 @@ def test_coverage_has_its_beta_binomial_distribution(score):
     # The 23rd of 24 scores is the threshold.
     law = betabinom(n_new, 23, 2)
     assert abs(np.mean(counts) - law.mean()) < 4 * law.std() / np.sqrt(n_draws)
-    # Of a discrete distribution, the p-value is too large, and rejects more rarely.
-    assert kstest(counts, law.cdf).statistic < 0.2 + law.pmf(n_new)
+    # The level of this limit is about 0.001.
+    grid = np.arange(n_new + 1)
+    below = np.searchsorted(np.sort(counts), grid, side="right") / n_draws
+    assert np.abs(below - law.cdf(grid)).max() < 0.16
 
 
 @all_scores
@@ -391,8 +393,7 @@ def test_two_classes():
     X, y = make_data()
     model = PredictionSetClassifier(GaussianNB(), confidence_level=0.8)
     model.fit(X[:100], y[:100] > 1)
-    sizes = model.predict_set(X[100:]).sum(axis=1)
-    assert {*sizes} <= {0, 1, 2}
+    assert model.predict_set(X[100:]).shape == (len(X) - 100, 2)
     assert coverage(model.predict_set(X[100:]), (y[100:] > 1).astype(int)) > 0.7
 
 

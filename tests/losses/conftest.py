@@ -91,7 +91,7 @@ LOSSES = [
     SampleDependentFocalLoss(gammas=(5, 0.5), competitor="largest"),
     AUCMLoss(margin=0.1, prior="batch"),
     AURCLoss(confidence="margin", weights="log"),
-    AURCLoss(base="brier", weights="sele", confidence="p_norm"),
+    AURCLoss(base="brier", weights="sele"),
     RegularizedAURCLoss(lambd=0, confidence="max_logit"),
     RegularizedAURCLoss(lambd=1, epsilon=1e-4, confidence="l2_norm"),
     RegularizedAURCLoss(epsilon="auto", confidence="negative_entropy"),

@@ -198,7 +198,7 @@ def test_predict_logits_is_refused(data):
     model = CalibratedClassifier(
         frozen, "temperature", response_method="predict_logits"
     )
-    with pytest.raises(ValueError, match="another than 'predict_logits'"):
+    with pytest.raises(ValueError, match="'predict_logits' cannot be converted"):
         to_onnx(model.fit(X, y), X)
 
 

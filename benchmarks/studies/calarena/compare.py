@@ -67,6 +67,8 @@ def main():
     parser.add_argument("results", type=Path, nargs="?")
     parser.add_argument("--trees", action="store_true")
     args = parser.parse_args()
+    if args.results is None and not args.trees:
+        parser.error("pass results, or --trees")
     if args.trees:
         values = read(args.published / "tabrepo-binary", "logloss")
         for name, models in TREES.items():

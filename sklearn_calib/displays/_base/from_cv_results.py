@@ -40,7 +40,8 @@ class FoldFields:
         Parameters that are added up.
 
     numbers : tuple of str
-        Parameters with equal weights in the mean, apart from the scores in the legend.
+        Further parameters whose mean has equal weights, in addition to the scores in
+        the legend.
 
     weight : str, default=None
         Parameter with the weights of a fold in the averages; by default, all are equal.
@@ -234,7 +235,8 @@ class FromCVResults(FromEstimator):
         band = mean + [[-1.0], [1.0]] * spread
         changes["band"] = band if of.limits is None else np.clip(band, *of.limits)
         known = {field.name for field in fields(first)}
-        changes |= dict.fromkeys({"interval", "confidence_level"} & known)
+        reset = {"interval", "confidence_level", "operating_point"}
+        changes |= dict.fromkeys(reset & known)
         average: Self = replace(first, **changes)
         return average
 
@@ -260,8 +262,7 @@ def _folds(
     cv_results: dict[str, Any], X: Any, y: Any, sample_weight: Any
 ) -> Iterator[tuple[Any, Any, Any, Any]]:
     """Yield the classifier of each fold, and X, y and the weights of its test part."""
-    missing = {"estimator", "indices"} - {*cv_results}
-    if missing:
+    if not {"estimator", "indices"} <= {*cv_results}:
         raise ValueError(
             f"cv_results must contain 'estimator' and 'indices', got only "
             f"{shown(sorted(cv_results))}. Pass return_estimator=True and "

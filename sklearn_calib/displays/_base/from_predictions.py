@@ -139,8 +139,8 @@ class FromEstimator(Framed):
         Parameters
         ----------
         estimator : classifier
-            A fitted classifier with `predict_proba`, for prediction sets with
-            `predict_pvalue`.
+            A fitted classifier with `predict_proba`; for :class:`PredictionSetDisplay`,
+            with `predict_pvalue`.
 
         X : array-like of shape (n_samples, n_features)
             Data that the classifier was not trained on.

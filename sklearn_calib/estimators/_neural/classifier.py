@@ -223,10 +223,10 @@ class NeuralClassifier(
 
     train_split : callable, default=None
         Function that returns the training set and the validation set, an alternative to
-        `validation_fraction`, such as :class:`skorch.dataset.ValidSplit`. A validation
-        set of your own is passed to `fit`, or with labels as in y as
-        ``skorch.helper.predefined_split(skorch.dataset.Dataset(X_valid, y_valid))``.
-        False is the same as None.
+        `validation_fraction`, such as :class:`skorch.dataset.ValidSplit`. Pass your own
+        validation set as `X_val` and `y_val` of `fit`, or use
+        ``skorch.helper.predefined_split(skorch.dataset.Dataset(X_valid, y_valid))``,
+        with labels as in y. False is the same as None.
 
     iterator_train, iterator_valid : callable, default=iterate_batches
         Functions that return the mini-batches of a dataset. Training data are shuffled
@@ -941,8 +941,9 @@ class NeuralClassifier(
         self.on_train_end(self, X=X, y=y)
 
     def on_epoch_begin(self, net: Any, **kwargs: Any) -> None:
-        """Let the run set the seed and the state of the loss for the epoch."""
+        """End the last epoch, and begin the next unless a callback asks to stop."""
         if self._run.end_epoch():
+            # skorch ends the training without an error.
             raise KeyboardInterrupt
         super().on_epoch_begin(net, **kwargs)
         self._run.start_epoch()

@@ -54,7 +54,7 @@ class PredictionSetClassifier(
 
     A set contains the true class of a new sample with probability `confidence_level`,
     whatever the classifier and the distribution are. The better the classifier, the
-    smaller are the sets. They are calibrated with :term:`held-out data`.
+    smaller the sets. They are calibrated with :term:`held-out data`.
 
     Parameters
     ----------
@@ -144,14 +144,14 @@ class PredictionSetClassifier(
     increase it. If :math:`\lceil (n + 1) c \rceil > n`, all classes are in every set.
 
     With K > 1 folds (cross-conformal prediction, or CV+ [2]_, [5]_), a class is in the
-    set if less than :math:`(n + 1) c` held-out samples have a lower score than the
+    set if fewer than :math:`(n + 1) c` held-out samples have a lower score than the
     class has for the classifier of their fold. With :math:`\alpha = 1 - c`, the
     guaranteed coverage is :math:`1 - 2 \alpha - \min \{ 2 (1 - 1 / K) / (n / K + 1),
     (1 - K / n) / (K + 1) \}`, for folds of equal sizes. It is usually close to c.
 
     With `per_class`, this holds for each class, where n is the number of its held-out
-    samples. A class without held-out samples is in every set. Of a few samples, it is
-    in every set as well: the level 0.9 needs 9 samples of a class.
+    samples. A class without held-out samples is in every set. So is a class with too
+    few: the level 0.9 needs 9 samples of a class.
 
     A set is empty if all classes have larger scores than most held-out samples have.
     This happens if the classifier is more accurate than the level, so that 0.9 is

@@ -20,14 +20,15 @@ def _margin(logits: Tensor) -> Tensor:
 
 def _p_norm(logits: Tensor) -> Tensor:
     check_several(logits.shape[1])
-    centred = logits - logits.amin(1, keepdim=True)
-    centred = centred - centred.mean(1, keepdim=True)
+    # The difference of the largest logits would overflow.
+    above = logits / 4 - logits.amin(1, keepdim=True) / 4
     # The score does not depend on the scale, so this has no gradient.
-    largest = centred.detach().abs().amax(1, keepdim=True)
-    scaled = centred / torch.where(largest > 0, largest, 1)
+    largest = above.detach().amax(1, keepdim=True)
+    scaled = above / torch.where(largest > 0, largest, 1)
+    scaled = scaled - scaled.mean(1, keepdim=True)
     norm = torch.linalg.vector_norm(scaled, P, dim=1)
-    # The norm is above 1, except for equal logits.
-    return scaled.amax(1) / norm.clamp_min(1)
+    # The norm is above 1/2, as the range is 1, except for equal logits.
+    return scaled.amax(1) / norm.clamp_min(0.5)
 
 
 # The same names as in sklearn_calib._numerics.confidence, which computes them in NumPy.

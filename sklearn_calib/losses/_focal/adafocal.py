@@ -176,7 +176,7 @@ class AdaFocalLoss(_ValidationBinsLoss, function=adafocal_loss):
     decay, more updates, or a larger `gamma_initial`.
 
     In a small validation set, the calibration error of each of 15 bins is mostly noise.
-    A bin for about 300 samples has a standard error of 0.02 to 0.03.
+    With one bin for about 300 samples, the standard error is 0.02 to 0.03.
 
     References
     ----------
