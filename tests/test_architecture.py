@@ -53,7 +53,6 @@ WITHOUT_DOOR = {
     "deployment/_performance.py": "no labels",
     "deployment/_prior_shift.py": "fits a classifier, without probabilities",
     "deployment/_priors.py": "no labels",
-    "displays/_curves/set_display.py": "reads p-values instead of probabilities",
     "evaluation/_comparison.py": "names each array; the metrics read the samples",
     "evaluation/_report.py": "weights of groups of samples that it has read",
     "metrics/_accumulator/accumulator.py": "names of columns, before samples are split",
@@ -64,7 +63,6 @@ WITHOUT_DOOR = {
     "metrics/_groups/per_label_metric.py": "splits columns that the metric reads",
     "metrics/_intervals/ece_interval.py": "no labels",
     "metrics/_model_selection/difference.py": "names each array; the metric reads it",
-    "metrics/_selective/set_coverage.py": "reads sets instead of probabilities",
 }
 
 REGISTRIES = {

@@ -28,7 +28,6 @@ from pathlib import Path
 
 import numpy as np
 from scipy.stats import betabinom
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import KFold
 from sklearn.naive_bayes import GaussianNB
@@ -36,6 +35,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn_calib.estimators import PredictionSetClassifier
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "studies"))
+from helpers.recorded import Recorded
 from helpers.resumable import add_missing
 
 LEVEL, N_NEW, N_FOLDS, CLASSES = 0.9, 1000, 5, np.arange(4)
@@ -48,21 +48,6 @@ SETS = {
     "lac, each class": {"per_class": True},
 }
 PROBABILITIES = ["distinct", "rounded", "equal", "trained"]
-
-
-class Recorded(ClassifierMixin, BaseEstimator):
-    """Fitted classifier whose features are its predicted probabilities."""
-
-    classes_ = CLASSES
-
-    def fit(self, *_):
-        return self
-
-    def __sklearn_is_fitted__(self):
-        return True
-
-    def predict_proba(self, X):
-        return X
 
 
 def draw(rng, kind, n_samples):
@@ -97,7 +82,9 @@ def measure(name, kind, n_samples, repeats, seed):
     cv = KFold(N_FOLDS, shuffle=True, random_state=seed)
     params = {"confidence_level": LEVEL, "cv": cv, **SETS[name]}
     by_class = "per_class" in params
-    inner = GaussianNB() if kind == "trained" else FrozenEstimator(Recorded())
+    inner = (
+        GaussianNB() if kind == "trained" else FrozenEstimator(Recorded(len(CLASSES)))
+    )
     model = PredictionSetClassifier(inner, random_state=seed, **params)
     covered, sizes = np.full((repeats, len(CLASSES)), np.nan), []
     for i in range(repeats):

@@ -24,12 +24,12 @@ from pathlib import Path
 
 import numpy as np
 from scipy.special import softmax
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.frozen import FrozenEstimator
 
 from sklearn_calib.estimators import SelectiveClassifier
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "studies"))
+from helpers.recorded import Recorded
 from helpers.resumable import add_missing
 
 LIMIT, DELTA, N_POPULATION, CLASSES = 0.1, 0.1, 100_000, np.arange(3)
@@ -54,21 +54,6 @@ RISKS = {
     "error rate and cost": {"error_rate": LIMIT, "cost": LIMIT * COST.sum() / 6},
     "callable": {relative_cost: LIMIT * COST[:2].sum() / 4 / COST.max()},
 }
-
-
-class Recorded(ClassifierMixin, BaseEstimator):
-    """Fitted classifier whose features are its predicted probabilities."""
-
-    classes_ = CLASSES
-
-    def fit(self, *_):
-        return self
-
-    def __sklearn_is_fitted__(self):
-        return True
-
-    def predict_proba(self, X):
-        return X
 
 
 def draw_calibrated(rng):
@@ -128,7 +113,7 @@ def measure(goals, proba, truth, n_samples, repeats, seed):
     confidence, exceeded = proba.max(axis=1), is_exceeded(goals, proba, truth)
     rng = np.random.default_rng(seed)
     model = SelectiveClassifier(
-        FrozenEstimator(Recorded()),
+        FrozenEstimator(Recorded(len(CLASSES))),
         max_risk=goals,
         cost_matrix=COST if "cost" in goals else None,
         delta=DELTA,

@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from bench_public_logits import read_data
+from helpers.recorded import Recorded
 from helpers.resumable import open_results
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.frozen import FrozenEstimator
 from threadpoolctl import threadpool_limits
 
@@ -41,26 +41,6 @@ CALIBRATORS, SCORES = ["none", "temperature", "auto"], ["lac", "aps", "raps"]
 LEVELS, N_FIT, N_DRAWS = [0.9, 0.99], 1000, 20
 FIELDS = ["data", "calibrator", "draw", "score", "level", "classes"]
 FIELDS += ["coverage", "size"]
-
-
-class Recorded(ClassifierMixin, BaseEstimator):
-    """Fitted classifier whose features are its predicted probabilities."""
-
-    def __init__(self, n_classes):
-        self.n_classes = n_classes
-
-    def fit(self, *_):
-        return self
-
-    def __sklearn_is_fitted__(self):
-        return True
-
-    @property
-    def classes_(self):
-        return np.arange(self.n_classes)
-
-    def predict_proba(self, X):
-        return X
 
 
 def evaluate(name, X, y, from_logits, draw):

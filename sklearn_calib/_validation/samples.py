@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, TypeAlias
@@ -14,6 +14,7 @@ from sklearn_calib._validation.arrays import (
     FEW_COLUMNS,
     MOST_VALUES,
     as_array,
+    as_numbers,
     as_real,
     column_names,
     convert_to_numpy,
@@ -190,6 +191,43 @@ def as_columns(proba: Floats) -> Floats:
         return proba
     positive = check_proba(proba, allow_1d=True)
     return np.column_stack([1 - positive, positive])
+
+
+def read_class_values(
+    y_true: Any,
+    values: Any,
+    labels: Any,
+    sample_weight: Any,
+    *,
+    name: str,
+    is_valid: Callable[[Array], Any],
+    content: str,
+    source: str,
+) -> tuple[Array, Ints, Weights]:
+    """Return checked values of each class, which are no probabilities, with targets.
+
+    Messages say that the argument `name` must contain `content`, and that the method
+    `source` returns it.
+    """
+    check_place(values, name)
+    check_order(values, y_true, name)
+    checked = as_numbers(on_cpu(values), name)
+    is_matrix = checked.ndim == 2 and len(checked) > 0 and checked.shape[1] > 1
+    if not is_matrix or not is_valid(checked):
+        raise ValueError(
+            f"{name} must contain {content} in the shape (n_samples, n_classes), got "
+            f"an array of shape {checked.shape} with values from "
+            f"{checked.min(initial=1):g} to {checked.max(initial=0):g}. Pass the "
+            f"result of {source}."
+        )
+    codes = encode_labels(y_true, labels=labels, n_classes=checked.shape[1])
+    if len(codes) != len(checked):
+        raise ValueError(
+            f"y_true must contain one label for each row of {name}, got {len(codes)} "
+            f"labels and {len(checked)} rows. Pass both for the same samples."
+        )
+    check_columns(values, y_true, labels, name)
+    return checked, codes, check_sample_weight(sample_weight, checked)
 
 
 def resolve_mode(

@@ -8,15 +8,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._validation.arrays import as_numbers, on_cpu
 from sklearn_calib._validation.declarations import TARGETS, validate_params
-from sklearn_calib._validation.labels import encode_labels
-from sklearn_calib._validation.probabilities import (
-    LEVEL_ROUNDING,
-    check_place,
-    check_sample_weight,
-)
-from sklearn_calib._validation.samples import check_columns, check_order
+from sklearn_calib._validation.probabilities import LEVEL_ROUNDING
+from sklearn_calib._validation.samples import read_class_values
 from sklearn_calib._validation.types import Floats
 from sklearn_calib.displays._base.axes import ABOVE, artists, axes_or_new, curve_style
 from sklearn_calib.displays._base.from_predictions import FromEstimator
@@ -170,18 +164,16 @@ class PredictionSetDisplay(FromEstimator):
         >>> display.line_.get_label()
         'one (mean size 1.75 at level 0.9)'
         """
-        check_place(y_pvalue, "y_pvalue")
-        check_order(y_pvalue, y_true, "y_pvalue")
-        pvalue = _check_pvalue(y_pvalue)
-        codes = encode_labels(y_true, labels=labels, n_classes=pvalue.shape[1])
-        if len(codes) != len(pvalue):
-            raise ValueError(
-                "y_true must contain one label for each row of y_pvalue, got "
-                f"{len(codes)} labels and {len(pvalue)} rows. Pass both for the same "
-                "samples."
-            )
-        check_columns(y_pvalue, y_true, labels, "y_pvalue")
-        weight = check_sample_weight(sample_weight, pvalue)
+        pvalue, codes, weight = read_class_values(
+            y_true,
+            y_pvalue,
+            labels,
+            sample_weight,
+            name="y_pvalue",
+            is_valid=lambda values: ((values >= 0) & (values <= 1)).all(),
+            content="the p-value of each class, in [0, 1],",
+            source="predict_pvalue",
+        )
         of_true, limits = pvalue[np.arange(len(codes)), codes], 1 - LEVELS
         limits += LEVEL_ROUNDING
         sizes = np.array([np.count_nonzero(pvalue > each, axis=1) for each in limits])
@@ -260,17 +252,3 @@ class PredictionSetDisplay(FromEstimator):
         place = ABOVE if is_above else {"loc": "lower right", "fontsize": "small"}
         self.ax_.legend([*lines, wanted], labels, **place)
         self.ax_.set(xlabel="Mean set size", ylabel="Coverage")
-
-
-def _check_pvalue(y_pvalue: Any) -> Floats:
-    """Return p-values of all classes as an array after checking them."""
-    pvalue = as_numbers(on_cpu(y_pvalue), "y_pvalue")
-    is_matrix = pvalue.ndim == 2 and len(pvalue) > 0 and pvalue.shape[1] > 1
-    if is_matrix and ((pvalue >= 0) & (pvalue <= 1)).all():
-        return pvalue
-    raise ValueError(
-        "y_pvalue must contain the p-value of each class, in [0, 1], in the shape "
-        f"(n_samples, n_classes), got an array of shape {pvalue.shape} with values "
-        f"from {pvalue.min(initial=1):g} to {pvalue.max(initial=0):g}. Pass the result "
-        "of predict_pvalue."
-    )

@@ -7,11 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._validation.arrays import as_numbers, on_cpu
 from sklearn_calib._validation.declarations import TARGETS, validate_params
-from sklearn_calib._validation.labels import encode_labels
-from sklearn_calib._validation.probabilities import check_place, check_sample_weight
-from sklearn_calib._validation.samples import check_columns, check_order
+from sklearn_calib._validation.samples import read_class_values
 from sklearn_calib._validation.types import Bools, Ints, Weights
 
 OF_SETS = {
@@ -154,22 +151,14 @@ def _read_sets(
     y_true: Any, y_set: Any, labels: Any, sample_weight: Any
 ) -> tuple[Bools, Ints, Weights]:
     """Return checked sets, the columns of the true classes, and weights."""
-    check_place(y_set, "y_set")
-    check_order(y_set, y_true, "y_set")
-    sets = as_numbers(on_cpu(y_set), "y_set")
-    is_matrix = sets.ndim == 2 and len(sets) > 0 and sets.shape[1] > 1
-    if not is_matrix or not np.isin(sets, (0, 1)).all():
-        raise ValueError(
-            "y_set must contain whether each class is in the set of each sample, as 0 "
-            "or 1, in the shape (n_samples, n_classes), got an array of shape "
-            f"{sets.shape} with values from {sets.min(initial=1):g} to "
-            f"{sets.max(initial=0):g}. Pass the result of predict_set."
-        )
-    codes = encode_labels(y_true, labels=labels, n_classes=sets.shape[1])
-    if len(codes) != len(sets):
-        raise ValueError(
-            f"y_true must contain one label for each row of y_set, got {len(codes)} "
-            f"labels and {len(sets)} rows. Pass both for the same samples."
-        )
-    check_columns(y_set, y_true, labels, "y_set")
-    return sets != 0, codes, check_sample_weight(sample_weight, sets)
+    sets, *others = read_class_values(
+        y_true,
+        y_set,
+        labels,
+        sample_weight,
+        name="y_set",
+        is_valid=lambda values: np.isin(values, (0, 1)).all(),
+        content="whether each class is in the set of each sample, as 0 or 1,",
+        source="predict_set",
+    )
+    return sets != 0, *others
