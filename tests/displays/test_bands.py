@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import isotonic_regression
 from scipy.stats import binomtest
@@ -86,6 +85,7 @@ def test_bins_are_kept_apart():
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("n_samples", [60, 500])
 @all_bands
 def test_coverage_of_a_calibrated_classifier(display_class, interval, n_samples):
@@ -94,8 +94,7 @@ def test_coverage_of_a_calibrated_classifier(display_class, interval, n_samples)
     held = []
     for _ in range(N_TRIALS):
         y_true, y_proba = sample(rng, n_samples)
-        options = {"ax": Figure().add_subplot(), "histogram": False}
-        display = draw(display_class, y_true, y_proba, interval=interval, **options)
+        display = draw(display_class, y_true, y_proba, interval=interval)
         is_around = interval in {"clopper-pearson", "bootstrap"}
         inside = display.prob_pred if is_around else display.prob_true
         low, high = display.band

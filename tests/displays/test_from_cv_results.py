@@ -51,7 +51,7 @@ def texts(ax):
 
 @every_display
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_a_curve_for_each_test_fold(cls, n_classes):
+def test_a_curve_for_each_test_fold(cls, n_classes, without_drawing):
     results, X, y = validated(n_classes)
     weight = 1 + np.arange(len(y)) % 3
     displays = cls.from_cv_results(results, X, y, sample_weight=weight)
@@ -62,9 +62,10 @@ def test_a_curve_for_each_test_fold(cls, n_classes):
     for display, estimator, rows in zip(
         displays, results["estimator"], tests, strict=True
     ):
-        alone = cls.from_estimator(
-            estimator, X[rows], y[rows], sample_weight=weight[rows]
-        )
+        with without_drawing():
+            alone = cls.from_estimator(
+                estimator, X[rows], y[rows], sample_weight=weight[rows]
+            )
         np.testing.assert_array_equal(getattr(display, curve), getattr(alone, curve))
     named = [text for text in texts(displays[0].ax_) if "GaussianNB" in text]
     if cls is DecisionCurveDisplay:
