@@ -1,6 +1,6 @@
 """The number of threads that BLAS uses."""
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
 
@@ -13,9 +13,12 @@ def one_blas_thread() -> AbstractContextManager[Any]:
     For many products of small matrices, threads that wait for each other take up to
     twenty times as long.
     """
-    return _libraries().limit(limits=1, user_api="blas")
+    libraries = _libraries()
+    if all(each.num_threads == 1 for each in libraries.lib_controllers):
+        return nullcontext()
+    return libraries.limit(limits=1)
 
 
 @cache
 def _libraries() -> ThreadpoolController:
-    return ThreadpoolController()
+    return ThreadpoolController().select(user_api="blas")

@@ -187,6 +187,8 @@ def check_numbers(
     TypeError
         If there are dates, durations or other objects.
     """
+    if type(values) is np.ndarray and values.dtype.kind in "biuf":
+        return values  # resampling checks arrays very often
     check_unmasked(values, name)
     if issparse(values):
         return values
@@ -285,7 +287,7 @@ def is_array_api(array: Any) -> bool:
     and are faster than torch there.
     """
     is_read_in_place = isinstance(array, np.ndarray) or is_cpu_tensor(array)
-    if not get_config()["array_api_dispatch"] or is_read_in_place:
+    if is_read_in_place or not get_config()["array_api_dispatch"]:
         return False
     return hasattr(array, "device") and get_namespace(array)[1]
 

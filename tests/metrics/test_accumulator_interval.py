@@ -111,7 +111,7 @@ def test_coverage(metric):
     hits = 0
     for seed in range(100):
         low, high = accumulate(*problem(1000, seed=seed)).interval(
-            metric, confidence_level=0.9, n_resamples=100, random_state=seed
+            metric, confidence_level=0.9, n_resamples=50, random_state=seed
         )
         hits += low <= truth <= high
     assert 80 <= hits <= 99

@@ -1,6 +1,6 @@
 """Metrics from the cells of an accumulator differ from the functions by little."""
 
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -97,28 +97,40 @@ def chunked(y_true, y_proba, weight, mode="top_label", **params):
     )
 
 
-def check(metric, options, tolerance, mode, y_true, y_proba, weight):
-    accumulator = chunked(y_true, y_proba, weight, mode)
+@cache
+def recorded(seed, n_classes, scale, weighted=False):
+    """Return predictions, their weights by name, and the accumulator of both."""
+    y_true, y_proba, weight = problem(seed, n_classes, scale, weighted)
+    mode = "positive" if n_classes == 2 else "top_label"
+    y_proba = y_proba[:, 1] if n_classes == 2 else y_proba
     given = {} if weight is None else {"sample_weight": weight}
+    return y_true, y_proba, given, chunked(y_true, y_proba, weight, mode)
+
+
+def check(metric, options, tolerance, y_true, y_proba, given, accumulator):
+    """Compare with the metric of the samples; return the value and a partial."""
     expected = metric(y_true, y_proba, **options, **given)
     options = {name: each for name, each in options.items() if name != "mode"}
     value = accumulator.compute(metric, **options)
     np.testing.assert_allclose(value, expected, rtol=0, atol=tolerance)
-    assert accumulator.compute(partial(metric, **options)) == value
+    return value, partial(metric, **options)
 
 
 @pytest.mark.parametrize("name", TOP_LABEL)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("scale", [1, 3, 8])
 def test_metrics_of_the_predicted_class(name, weighted, scale):
-    check(*TOP_LABEL[name], "top_label", *problem(0, 4, scale, weighted))
+    data = recorded(0, 4, scale, weighted)
+    value, bound = check(*TOP_LABEL[name], *data)
+    assert data[-1].compute(bound) == value
 
 
 @pytest.mark.parametrize("name", POSITIVE)
 @pytest.mark.parametrize("scale", [1, 3])
 def test_metrics_of_two_classes(name, scale):
-    y_true, y_proba, _ = problem(1, 2, scale)
-    check(*POSITIVE[name], "positive", y_true, y_proba[:, 1], None)
+    data = recorded(1, 2, scale)
+    value, bound = check(*POSITIVE[name], *data)
+    assert data[-1].compute(bound) == value
 
 
 STATED = {
@@ -143,8 +155,9 @@ def test_accuracy_that_the_notes_state(name):
     metric, options, _ = TOP_LABEL[name]
     for seed in range(100, 125):
         for scale in (0.3, 1, 3, 8):
-            data = problem(seed, 4, scale)
-            check(metric, options, STATED[name], "top_label", *data)
+            data = recorded(seed, 4, scale)
+            value, bound = check(metric, options, STATED[name], *data)
+    assert data[-1].compute(bound) == value
 
 
 @settings(max_examples=30, deadline=None)

@@ -20,18 +20,18 @@ asymptotic = partial(hosmer_lemeshow_test, method="asymptotic")
 TESTS = {
     "asymptotic": partial(kernel_calibration_test, method="asymptotic"),
     "bootstrap": partial(
-        kernel_calibration_test, method="bootstrap", n_resamples=60, random_state=0
+        kernel_calibration_test, method="bootstrap", n_resamples=59, random_state=0
     ),
-    "consistency": partial(kernel_calibration_test, n_resamples=60, random_state=0),
+    "consistency": partial(kernel_calibration_test, n_resamples=59, random_state=0),
     "hosmer": asymptotic,
     "hosmer-drawn": partial(hosmer_lemeshow_test, n_resamples=99, random_state=0),
     "hosmer-top-label": partial(asymptotic, mode="top_label"),
     "hosmer-uniform": partial(asymptotic, strategy="uniform", n_bins=5),
     "spiegelhalter": spiegelhalter_test,
     "spiegelhalter-top-label": partial(spiegelhalter_test, mode="top_label"),
-    "tcal": partial(tcal_test, n_resamples=499, random_state=0),
+    "tcal": partial(tcal_test, n_resamples=99, random_state=0),
     "tcal-top-label": partial(
-        tcal_test, mode="top_label", n_resamples=499, random_state=0
+        tcal_test, mode="top_label", n_resamples=99, random_state=0
     ),
 }
 all_tests = pytest.mark.parametrize("test", TESTS.values(), ids=TESTS)
@@ -172,15 +172,15 @@ def test_chi_square_law_of_sparse_bins_warns(options):
 def test_level_of_hosmer_lemeshow_in_sparse_bins(n_samples, n_classes, rare):
     """The level is 0.05, up to three standard errors; chi-square has 0.28."""
     rng, rejected = np.random.default_rng(0), 0
-    for _ in range(300):
+    for _ in range(150):
         proba = rng.dirichlet(np.r_[1, np.full(n_classes - 1, rare)], size=n_samples)
         uniform = rng.uniform(size=(n_samples, 1))
         codes = (uniform >= proba.cumsum(axis=1)[:, :-1]).sum(axis=1)
         rejected += hosmer_lemeshow_test(
-            codes, proba, labels=range(n_classes), n_resamples=99,
+            codes, proba, labels=range(n_classes), n_resamples=19,
             random_state=rng.integers(2**31),
         ).pvalue <= 0.05  # fmt: skip
-    assert rejected <= 300 * 0.05 + 3 * np.sqrt(300 * 0.05 * 0.95)
+    assert rejected <= 150 * 0.05 + 3 * np.sqrt(150 * 0.05 * 0.95)
 
 
 def test_degrees_of_freedom():

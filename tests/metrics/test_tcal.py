@@ -162,9 +162,9 @@ def test_certain_predictions():
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["uniform", "rare", "sharp", "rounded", "three"])
 def test_level(kind):
-    """At most 0.05 of 1,000 data sets are rejected, up to three standard errors."""
+    """At most 0.05 of 500 data sets are rejected, up to three standard errors."""
     rng, rejected = np.random.default_rng(0), 0
-    for _ in range(1000):
+    for _ in range(500):
         if kind == "three":
             codes, p = draw(rng.integers(2**31), n_samples=200)
         else:
@@ -176,7 +176,7 @@ def test_level(kind):
             }[kind]
             codes = rng.uniform(size=200) < p
         rejected += tcal_test(
-            codes, p, labels=range(3 if kind == "three" else 2), n_resamples=99,
+            codes, p, labels=range(3 if kind == "three" else 2), n_resamples=19,
             random_state=rng.integers(2**31),
         ).pvalue <= 0.05  # fmt: skip
-    assert rejected <= 1000 * 0.05 + 3 * np.sqrt(1000 * 0.05 * 0.95)
+    assert rejected <= 500 * 0.05 + 3 * np.sqrt(500 * 0.05 * 0.95)

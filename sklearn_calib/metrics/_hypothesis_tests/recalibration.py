@@ -437,7 +437,6 @@ def _information(terms: Floats, proba: Floats, weight: Floats) -> Floats:
     blocks = information.reshape(n_terms, n_classes, n_terms, n_classes)
     each = np.arange(n_classes)
     # Not the difference of p and p squared, which cancel where p is close to 1.
-    blocks[:, each, :, each] = np.einsum(
-        "n,nk,snk,tnk->kst", weight, proba * rest, terms, terms, optimize=True
-    )
+    scaled = terms * (weight[:, None] * (proba * rest))
+    blocks[:, each, :, each] = np.einsum("snk,tnk->kst", scaled, terms)
     return information

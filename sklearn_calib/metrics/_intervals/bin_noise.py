@@ -1,5 +1,6 @@
 """Gaps between confidence and accuracy in bins, and simulation of their noise."""
 
+import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -107,7 +108,7 @@ def bin_cells(
 def cell_sums(cells: Ints, summand: Array, shape: tuple[int, ...]) -> Array:
     """Return the sum over the samples in each bin of each column."""
     summand = np.broadcast_to(summand, cells.shape)
-    return np.bincount(cells.ravel(), summand.ravel(), np.prod(shape)).reshape(shape)
+    return np.bincount(cells.ravel(), summand.ravel(), math.prod(shape)).reshape(shape)
 
 
 def gaps(
@@ -194,7 +195,7 @@ def _draw_outcomes(
     drawn = np.zeros(uniform.shape, dtype=np.int64)
     for threshold in thresholds.T:
         drawn += uniform >= threshold
-    n_cells = np.prod(shape)
+    n_cells = math.prod(shape)
     cell_or_none = np.column_stack([cells, np.full(n_samples, n_cells)])
     true_cell = cell_or_none[np.arange(n_samples), drawn]
     true_cell += (n_cells + 1) * np.arange(n_draws)[:, None]

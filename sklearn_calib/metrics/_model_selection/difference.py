@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import norm
+from scipy.special import ndtr, ndtri
 from sklearn.utils import check_random_state
 
 from sklearn_calib._sklearn.metric_options import name_of, refuse_options, with_options
@@ -266,17 +266,20 @@ def difference_test(
         errors = gap_error(a), gap_error(b)
         excess = ErrorExcess(*errors, a.weight / a.weight.mean())
         # The scale must not be zero.
-        null = norm(scale=excess.standard_error(rng) or np.finfo(float).tiny)
-        bounds = [
-            measure_draws(each.measure, each.split, splits, **progress).mean()
-            for each in (excess, ErrorExcess(*errors[::-1], excess.weight))
-        ]
+        scale = excess.standard_error(rng) or np.finfo(float).tiny
+        bounds = np.array(
+            [
+                measure_draws(each.measure, each.split, splits, **progress).mean()
+                - each.upper()
+                for each in (excess, ErrorExcess(*errors[::-1], excess.weight))
+            ]
+        )
         # Far from 0, the probability underflows, but it is not 0.
-        tails = np.maximum(null.sf(bounds), np.finfo(float).tiny)
+        tails = np.maximum(ndtr(-bounds / scale), np.finfo(float).tiny)
         greater, less = map(float, tails)
         both = min(1.0, 2 * min(greater, less))
         pvalue = {"greater": greater, "less": less}.get(alternative, both)
-        low, high = bounds[0] + null.ppf(tail), -bounds[1] - null.ppf(tail)
+        low, high = (bounds + scale * ndtri(tail)) * [1, -1]
     else:
         draw = partial(_draw_swapped, len(a.weight))
         swapped = measure_draws(pair.measure, draw, seeds[0], **progress)

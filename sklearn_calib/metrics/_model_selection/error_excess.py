@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,7 +58,7 @@ class GapError(NamedTuple):
     def _sums(self, weight: Floats, group: Ints) -> tuple[Floats, Floats]:
         """Return the weights and the gaps of the bins of each column and group."""
         shape = group.max() + 1, *self.shape
-        cells = self.cells + np.prod(self.shape) * group[:, None]
+        cells = self.cells + math.prod(self.shape) * group[:, None]
         mass, gap = (
             cell_sums(cells, weight[:, None] * summand, shape)
             for summand in (1, self.deviation)
@@ -91,8 +92,12 @@ class ErrorExcess(NamedTuple):
     weight: Floats
 
     def measure(self, *, fold: Ints) -> Any:
-        """Return the lower bound of one error minus the upper bound of the other."""
-        return self.larger.lower(self.weight, fold) - self.smaller.upper(self.weight)
+        """Return the lower bound of the larger error."""
+        return self.larger.lower(self.weight, fold)
+
+    def upper(self) -> Any:
+        """Return the upper bound of the smaller error, which no fold changes."""
+        return self.smaller.upper(self.weight)
 
     def split(self, seed: int) -> dict[str, Array]:
         """Assign the samples to random folds."""
@@ -102,7 +107,7 @@ class ErrorExcess(NamedTuple):
     def standard_error(self, rng: np.random.RandomState) -> Any:
         """Return the standard error of the difference, by infinitesimal jackknife."""
         n_samples = len(self.weight)
-        n_groups = GROUP_SUMS // int(np.prod(self.larger.shape))
+        n_groups = GROUP_SUMS // math.prod(self.larger.shape)
         n_groups = max(FEWEST, min(MOST, n_groups))
         group = rng.permutation(n_samples) % min(n_samples, n_groups)
         one, other = (e.influences(self.weight, group) for e in self[:2])
