@@ -134,8 +134,8 @@ def test_belt_contains_the_diagonal():
     rng = np.random.default_rng(0)
     inside, n_draws = np.zeros(2), 400
     for _ in range(n_draws):
-        x = rng.normal(scale=1.5, size=500)
-        sample = belt_sample(expit(x), rng.random(500) < expit(x), None)
+        x = rng.normal(scale=1.5, size=200)
+        sample = belt_sample(expit(x), rng.random(200) < expit(x), None)
         selected = select_polynomial(sample, "external", 4, 0.05)
         at = np.linspace(x.min(), x.max(), 20)
         for number, level in enumerate((0.8, 0.95)):

@@ -229,15 +229,15 @@ def test_noise_of_calibrated_predictions(beta):
             ]
         )
         for n_samples, parts in [
-            (1000, sizes),
-            (4000, sizes),
-            (16000, sizes),
-            (4000, tiny),
+            (500, sizes),
+            (2000, sizes),
+            (8000, sizes),
+            (2000, tiny),
         ]
     ]
     ratios = [before / after for before, after in pairwise(noise[:3])]
     assert_allclose(ratios, 2, rtol=0.1)
     variance = beta[0] * beta[1] / (sum(beta) * (sum(beta) + 1))
     # The range of a Brownian motion has the mean 1.6; that of three groups is larger.
-    assert 1.6 < noise[1] * np.sqrt(4000 / variance) < 2.3
+    assert 1.6 < noise[1] * np.sqrt(2000 / variance) < 2.3
     assert noise[3] < 1.8 * noise[1]

@@ -231,9 +231,9 @@ def test_the_bound_is_approached_from_below(norm):
 @pytest.mark.slow
 def test_calibrated_predictions_have_the_mean_zero():
     """With stratified folds, the mean is positive."""
-    mean, error, true = mean_error("spline", 200, 150, power=1.0)
+    mean, error, true = mean_error("spline", 100, 100, power=1.0)
     assert true == pytest.approx(0, abs=1e-12)
     assert abs(mean) < 3.5 * error < 0.05
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
-    biased, error, _ = mean_error("spline", 200, 150, power=1.0, cv=folds)
+    biased, error, _ = mean_error("spline", 100, 100, power=1.0, cv=folds)
     assert biased > 3.5 * error
