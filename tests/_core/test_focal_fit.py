@@ -54,7 +54,7 @@ def test_slopes(temperature, gamma):
 
 
 def test_gamma_is_found():
-    logits, codes = make_underconfident(50_000)
+    logits, codes = make_underconfident(20_000)
     gamma = fit_gamma(array_blocks(logits, codes))
     assert gamma == pytest.approx(2, abs=0.1)
     for step in (-1e-3, 1e-3):

@@ -17,11 +17,11 @@ both_kinds = pytest.mark.parametrize("kind", [DiagonalMap(), FullMap()])
 
 @pytest.fixture(scope="module")
 def data():
-    """Return features, codes and weights of 150 samples of 5 classes."""
+    """Return features, codes and weights of 150 samples of 4 classes."""
     rng = np.random.default_rng(0)
-    features = log_softmax(2 * rng.normal(size=(150, 5)), axis=1)
-    bias = np.linspace(-1, 1, 5)
-    codes = (0.7 * features + bias + rng.gumbel(size=(150, 5))).argmax(axis=1)
+    features = log_softmax(2 * rng.normal(size=(150, 4)), axis=1)
+    bias = np.linspace(-1, 1, 4)
+    codes = (0.7 * features + bias + rng.gumbel(size=(150, 4))).argmax(axis=1)
     weight = rng.uniform(0.5, 1.5, 150)
     return features, codes, weight / weight.sum()
 
@@ -32,7 +32,7 @@ def least(data):
 
     @cache
     def find(kind, strength):
-        center = kind.identity(5)
+        center = kind.identity(4)
         value = objective(kind, data, ridge_of(center, strength), center)
         start = 0.1 * center.ravel()
         return minimize(value, start, method="BFGS", options={"gtol": 1e-7}).fun
@@ -61,7 +61,7 @@ def objective(kind, data, ridge, center):
 def test_derivatives(kind, data):
     """Compare gradient and Hessian product with finite differences."""
     rng = np.random.default_rng(1)
-    center = kind.identity(5)
+    center = kind.identity(4)
     ridge, at, along = rng.uniform(size=(3, *center.shape))
     problem = multinomial.Problem(kind, array_blocks(*data), ridge, center)
     value = objective(kind, data, ridge, center)
@@ -89,7 +89,7 @@ def test_reaches_the_optimum_of_a_general_minimiser(
     kind, max_dense, strength, data, least, monkeypatch
 ):
     monkeypatch.setattr(kind, "max_dense", max_dense)
-    center = kind.identity(5)
+    center = kind.identity(4)
     ridge = ridge_of(center, strength)
     parameters, has_converged = fit_multinomial(
         kind, array_blocks(*data), ridge=ridge, center=center, start=0.1 * center
@@ -105,7 +105,7 @@ def test_reaches_the_optimum_of_a_general_minimiser(
 def test_says_that_classes_can_be_separated(kind, max_dense, data, monkeypatch):
     monkeypatch.setattr(kind, "max_dense", max_dense)
     features, _, weight = data
-    start = 0.5 * kind.identity(5)
+    start = 0.5 * kind.identity(4)
     parameters, has_converged = fit_multinomial(
         kind,
         array_blocks(features, features.argmax(axis=1), weight),
@@ -119,7 +119,7 @@ def test_says_that_classes_can_be_separated(kind, max_dense, data, monkeypatch):
 
 def test_stays_among_equal_maps_at_the_closest_to_the_start(data):
     """A constant added to a column of W does not change the probabilities."""
-    start = FullMap().identity(5)
+    start = FullMap().identity(4)
     parameters, _ = fit_multinomial(
         FullMap(), array_blocks(*data), ridge=0 * start, center=start, start=start
     )

@@ -27,17 +27,26 @@ def test_solutions_are_the_best(seed):
     """Solve a quadratic programme, with decreases as additional variables."""
     target, weight = draw_problem(seed)
     n = len(target)
+    rises = np.hstack([np.diff(np.eye(n), axis=0), np.eye(n - 1)])
     for penalty, *groups in near_isotonic_path(target, weight, 99):
         x = expand(*groups, n)
 
         def loss(z, penalty=penalty):
             return weight @ (target - z[:n]) ** 2 / 2 + penalty * z[n:].sum()
 
+        def slope(z, penalty=penalty):
+            return np.append(weight * (z[:n] - target), np.full(n - 1, penalty))
+
         best = minimize(
             loss,
             np.append(target, np.maximum(-np.diff(target), 0)),
             bounds=[(None, None)] * n + [(0, None)] * (n - 1),
-            constraints={"type": "ineq", "fun": lambda z: z[n:] + np.diff(z[:n])},
+            jac=slope,
+            constraints={
+                "type": "ineq",
+                "fun": lambda z: z[n:] + np.diff(z[:n]),
+                "jac": lambda _: rises,
+            },
             method="SLSQP",
             options={"ftol": 1e-14, "maxiter": 500},
         )

@@ -1,5 +1,7 @@
 """Metrics that are computed in blocks of rows: plain formulas, and their memory."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -25,6 +27,7 @@ CASES = [
 ]
 
 
+@cache
 def make_problem(n_samples, n_classes, dtype):
     """Return labels, overconfident probabilities in several blocks, and weights."""
     rng = np.random.default_rng(0)

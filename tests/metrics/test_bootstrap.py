@@ -107,10 +107,10 @@ def test_two_samples_of_scores(metric):
     def scores():
         return rng.normal(1, size=200), rng.normal(size=100)
 
-    spread = np.std([metric(*scores()) for _ in range(100)])
+    spread = np.std([metric(*scores()) for _ in range(60)])
     two = scores()
     low, high = bootstrap_interval(
-        metric, *two, method="percentile", n_resamples=100, random_state=0
+        metric, *two, method="percentile", n_resamples=60, random_state=0
     )
     assert low < metric(*two) < high
     assert high - low == pytest.approx(2 * 1.96 * spread, rel=0.3)
@@ -185,12 +185,12 @@ def test_names_of_classes_do_not_matter(metric, stratify):
     "metric", [brier_score_loss, expected_calibration_error, ks_calibration_error]
 )
 def test_scale_of_weights_does_not_matter(metric):
-    data = draw(np.random.default_rng(0))
+    data = draw(np.random.default_rng(0), n_samples=20)
     options = {"n_resamples": 8, "random_state": 0}
     expected = bootstrap_interval(metric, *data, **options)
     for weight in (1, 0.25):
         weighted = bootstrap_interval(
-            metric, *data, sample_weight=np.full(150, weight), **options
+            metric, *data, sample_weight=np.full(20, weight), **options
         )
         assert weighted == pytest.approx(expected, rel=1e-9)
 
@@ -276,7 +276,7 @@ def test_labels_that_are_rarely_drawn():
 def test_undefined_draws_do_not_count():
     """A class with one sample is absent from a third of unstratified draws."""
     y_true, y_proba = [0, 0, 0, 0, 1], [0.1, 0.2, 0.3, 0.5, 0.4]
-    options = {"n_resamples": 60, "random_state": 0, "method": "percentile"}
+    options = {"n_resamples": 30, "random_state": 0, "method": "percentile"}
     for stratify in (False, True):
         low, high = bootstrap_interval(
             roc_auc_score, y_true, y_proba, stratify=stratify, **options

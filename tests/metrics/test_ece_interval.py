@@ -268,6 +268,7 @@ def test_weights_and_order(mode, strategy):
     rng = np.random.default_rng(0)
     y_true, proba = draw(rng, TRUTHS["one half"], 300)
     options = {"mode": mode, "strategy": strategy, "random_state": 0}
+    options["n_resamples"] = 300
     expected = ece_interval(y_true, proba, **options)
     order = rng.permutation(300)
     assert ece_interval(y_true[order], proba[order], **options) == pytest.approx(

@@ -10,9 +10,9 @@ import pytest
 import sklearn
 from sklearn.base import clone
 from sklearn.datasets import make_classification
-from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import make_scorer
 from sklearn.model_selection import GridSearchCV, KFold, cross_validate
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -66,7 +66,7 @@ def expected_score(name, classifier, X, y, groups, **options):
 @all_scorers
 def test_is_the_metric_with_its_sign(name, problem):
     X, y, groups = problem
-    classifier = LogisticRegression().fit(X, y)
+    classifier = GaussianNB().fit(X, y)
     scorer = get_scorer(name)
     expected = expected_score(name, classifier, X, y, groups)
     assert scorer(classifier, X, y, groups=groups) == expected < 0
@@ -95,7 +95,7 @@ def test_cross_validate(name, kind, problem):
     X, y, groups = problem
     given = {"frame": groups, "array": groups.to_numpy(), "list": list(groups["age"])}
     result = cross_validate(
-        LogisticRegression(),
+        GaussianNB(),
         X,
         y,
         cv=KFold(2),
@@ -118,8 +118,8 @@ def test_cross_validate(name, kind, problem):
 @all_scorers
 def test_search(name, problem):
     X, y, groups = problem
-    pipeline = make_pipeline(StandardScaler(), LogisticRegression())
-    grid = {"logisticregression__C": [1e-4, 1]}
+    pipeline = make_pipeline(StandardScaler(), GaussianNB())
+    grid = {"gaussiannb__var_smoothing": [1e-9, 1]}
     search = GridSearchCV(pipeline, grid, scoring=name, error_score="raise", cv=2)
     search.fit(X, y, groups=groups)
     scores = [
@@ -146,7 +146,7 @@ def test_requests(name, problem):
     """Weights may be requested too, or the groups under another name."""
     X, y, groups = problem
     weight = np.arange(len(y)) % 3
-    model = LogisticRegression().set_fit_request(sample_weight=True)
+    model = GaussianNB().set_fit_request(sample_weight=True)
 
     def scores(groups_as, **requests):
         scorer = get_scorer(name).set_score_request(sample_weight=True, **requests)
@@ -171,13 +171,13 @@ def test_without_groups(name, is_enabled, problem):
             match=r"groups must be .* got none\. .*enable_metadata_routing=True",
         ),
     ):
-        cross_validate(LogisticRegression(), X, y, scoring=name, error_score="raise")
+        cross_validate(GaussianNB(), X, y, scoring=name, error_score="raise")
 
 
 @all_scorers
 def test_compare_needs_a_scorer_with_groups(name, problem):
     X, y, groups = problem
-    models = {"one": LogisticRegression().fit(X, y)}
+    models = {"one": GaussianNB().fit(X, y)}
     with pytest.raises(TypeError, match=r"groups must be given: .*_(error|group) "):
         compare(models, X, y, metrics=[name])
     options = {"response_method": "predict_proba", "greater_is_better": False}

@@ -26,10 +26,10 @@ from sklearn_calib.metrics import (
 )
 
 RNG = np.random.default_rng(0)
-P = RNG.integers(1, 10, size=60) / 10
-Y = (RNG.uniform(size=60) < P).astype(int)
-GROUPS = np.arange(60) % 2
-FEW = {"n_resamples": 10, "random_state": 0}
+P = RNG.integers(1, 10, size=30) / 10
+Y = (RNG.uniform(size=30) < P).astype(int)
+GROUPS = np.arange(30) % 2
+FEW = {"n_resamples": 5, "random_state": 0}
 CELLS = CalibrationAccumulator(labels=[0, 1], mode="positive").update(Y, P)
 
 

@@ -204,7 +204,7 @@ def test_test_and_interval():
         np.random.default_rng(1), 300, [0.8, 0.2], (2, 2)
     )
     metric = partial(multicalibration_error, groups=groups)
-    draws = {"n_resamples": 100, "random_state": 0}
+    draws = {"n_resamples": 60, "random_state": 0}
     assert consistency_test(metric, y_true, proba, **draws).pvalue > 0.05
     assert bootstrap_interval(metric, y_true, proba, **draws)[0] == 0
     off = np.where(groups == 1, proba**3, proba)

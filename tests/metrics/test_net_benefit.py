@@ -102,7 +102,8 @@ def test_bootstrap_interval(recorded):
     """The net benefit is a mean, so the limits are near those of the normal one."""
     _, y_true, y_proba = recorded
     metric = partial(net_benefit_score, threshold=0.2)
-    low, high = bootstrap_interval(metric, y_true, y_proba, random_state=0)
+    options = {"n_resamples": 400, "random_state": 0}
+    low, high = bootstrap_interval(metric, y_true, y_proba, **options)
     each = (y_proba >= 0.2) * np.where(y_true, 1, -0.25)
     half = 1.96 * each.std() / np.sqrt(len(each))
     assert_allclose([low, high], each.mean() + np.array([-half, half]), atol=0.003)

@@ -114,9 +114,9 @@ def test_missing_values_are_a_group():
 @pytest.mark.parametrize("weighted", [False, True])
 def test_intervals(metric, weighted, problem):
     """Each is the interval of the samples of the group alone."""
-    y_true, proba, groups = (each[:36] for each in problem)
-    weight = 1.0 + np.arange(36) % 3 if weighted else None
-    draws = {"n_resamples": 20, "random_state": 0, "confidence_level": 0.8}
+    y_true, proba, groups = (each[:24] for each in problem)
+    weight = 1.0 + np.arange(24) % 3 if weighted else None
+    draws = {"n_resamples": 8, "random_state": 0, "confidence_level": 0.8}
     given = {"groups": groups, "sample_weight": weight}
     table = per_group(metric, y_true, proba, **given, **draws)
     assert list(table.columns) == ["n_samples", "value", "low", "high"]
@@ -137,9 +137,9 @@ def test_intervals(metric, weighted, problem):
 
 
 def test_jobs_and_progress(problem, capfd):
-    y_true, proba, groups = (each[:20] for each in problem)
+    y_true, proba, groups = (each[:12] for each in problem)
     data = log_loss, y_true, proba
-    draws = {"groups": groups, "confidence_level": 0.8, "n_resamples": 10}
+    draws = {"groups": groups, "confidence_level": 0.8, "n_resamples": 5}
     one = per_group(*data, **draws, random_state=0)
     assert capfd.readouterr() == ("", "")
     with parallel_config("threading"):
@@ -151,9 +151,9 @@ def test_jobs_and_progress(problem, capfd):
 @pytest.mark.parametrize("level", [None, 0.8])
 def test_several_metrics(problem, level):
     """Each has the columns of its own table; one group has a weight of zero."""
-    y_true, proba, _ = (each[:40] for each in problem)
-    groups = np.column_stack([np.arange(40) % 2, np.repeat(["a", "b"], 20)])
-    weight = np.arange(40) % 3 * (groups[:, 1] == "a")
+    y_true, proba, _ = (each[:24] for each in problem)
+    groups = np.column_stack([np.arange(24) % 2, np.repeat(["a", "b"], 12)])
+    weight = np.arange(24) % 3 * (groups[:, 1] == "a")
     options = {"groups": groups, "sample_weight": weight, "confidence_level": level}
     options |= {"n_resamples": 5, "random_state": 0, "labels": sorted({*y_true})}
     metrics = {
@@ -195,8 +195,8 @@ def test_interval_needs_weights():
 def test_interval_of_options():
     """The debiased ECE keeps its options, and a group of one sample has no interval."""
     rng = np.random.default_rng(0)
-    proba, groups = rng.uniform(size=60), np.repeat(["a", "b", "c"], [30, 29, 1])
-    y_true = rng.uniform(size=60) < proba
+    proba, groups = rng.uniform(size=30), np.repeat(["a", "b", "c"], [15, 14, 1])
+    y_true = rng.uniform(size=30) < proba
     draws = {"n_resamples": 5, "random_state": 0, "confidence_level": 0.8}
     options = {"reduce_bias": True, "n_bins": 5}
     metric = partial(expected_calibration_error, **options)

@@ -72,15 +72,15 @@ def test_a_label_that_no_sample_has(metric):
     assert one == metric(Y[:, 0], PROBA[:, 0])
 
 
-DRAWS = {"confidence_level": 0.8, "n_resamples": 10, "random_state": 0}
+DRAWS = {"confidence_level": 0.8, "n_resamples": 6, "random_state": 0}
 
 
 @pytest.mark.parametrize("metric", [expected_calibration_error, log_loss, aurc_loss])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_intervals(metric, weighted):
     """Those of each label alone, and of the mean over the labels."""
-    y, proba = Y[:30], PROBA[:30]
-    options = {"sample_weight": np.arange(30) % 3} if weighted else {}
+    y, proba = Y[:14], PROBA[:14]
+    options = {"sample_weight": np.arange(14) % 3} if weighted else {}
     table = per_label(metric, y, proba, **options, **DRAWS)
     assert list(table.columns) == ["value", "low", "high"]
     assert list(table.index) == [0, 1, 2, "macro"]
@@ -116,14 +116,14 @@ def test_intervals_of_options_and_names():
 
 def test_labels_with_too_few_samples_have_no_interval():
     """Without a positive sample, the area under the ROC curve is not defined."""
-    y = Y[:30] * [1, 0, 1]
+    y = Y[:14] * [1, 0, 1]
     with pytest.warns(UndefinedMetricWarning):
-        table = per_label(roc_auc_score, y, PROBA[:30], **DRAWS)
+        table = per_label(roc_auc_score, y, PROBA[:14], **DRAWS)
     assert table.isna().all(axis=1).tolist() == [False, True, False, True]
 
 
 def test_jobs_and_progress(capfd):
-    data = log_loss, Y[:20], PROBA[:20]
+    data = log_loss, Y[:10], PROBA[:10]
     one = per_label(*data, **DRAWS)
     assert capfd.readouterr() == ("", "")
     with parallel_config("threading"):

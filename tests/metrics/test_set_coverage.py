@@ -75,7 +75,9 @@ def test_groups_and_classes():
     options = {"groups": Y_TRUE, "greater_is_better": True}
     assert worst_group(set_coverage_score, Y_TRUE, Y_SET, **options) == 0.5
     low, high = bootstrap_interval(
-        set_coverage_score, Y_TRUE.repeat(20), Y_SET.repeat(20, axis=0), random_state=0
+        *(set_coverage_score, Y_TRUE.repeat(20), Y_SET.repeat(20, axis=0)),
+        n_resamples=100,
+        random_state=0,
     )
     assert 0.5 < low < 4 / 6 < high < 0.8
 
