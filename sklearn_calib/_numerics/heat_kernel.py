@@ -1,5 +1,7 @@
 """Smoothing with a reflected Gaussian kernel on [0, 1], by cosine transforms."""
 
+from functools import cache
+
 import numpy as np
 from scipy.fft import dct
 from scipy.optimize import brentq
@@ -36,15 +38,23 @@ def cosine_coefficients(place: Floats, mass: Floats) -> Floats:
     grid[1:] += np.bincount(cell, right, minlength=N_CELLS)
     # The transform counts all points but the ends twice.
     grid[1:-1] /= 2
-    triangle = np.sinc(np.arange(N_CELLS + 1) / (2 * N_CELLS)) ** 2
-    return dct(grid, type=1) / triangle
+    return dct(grid, type=1) / _triangle()
+
+
+@cache
+def _triangle() -> Floats:
+    """Return the transform of the triangular kernel."""
+    return np.sinc(np.arange(N_CELLS + 1) / (2 * N_CELLS)) ** 2
 
 
 def smoothed_norm(coefficients: Floats, bandwidth: float) -> float:
     """Return the integral over [0, 1] of the absolute value of the smoothed masses."""
-    order = np.arange(len(coefficients))
-    damping = np.exp(-0.5 * (np.pi * bandwidth * order) ** 2)
-    value = np.abs(dct(coefficients * damping, type=1))
+    damped = np.zeros_like(coefficients)
+    # Those of higher order vanish.
+    seen = int(min(len(coefficients), 9 / (np.pi * bandwidth) + 1))
+    damping = np.exp(-0.5 * (np.pi * bandwidth * np.arange(seen)) ** 2)
+    damped[:seen] = coefficients[:seen] * damping
+    value = np.abs(dct(damped, type=1))
     return float(value.sum() - (value[0] + value[-1]) / 2) / N_CELLS
 
 

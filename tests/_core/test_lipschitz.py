@@ -117,3 +117,9 @@ def test_too_few_steps():
         ConvergenceWarning, match="did not converge in 2 steps: .* above its minimum"
     ):
         minimize_lipschitz(lambda x: x - 1, np.ones_like, np.ones(3), 4.0, max_iter=2)
+
+
+def test_a_singular_system_raises():
+    """The curvature of a convex function is not negative."""
+    with pytest.raises(np.linalg.LinAlgError, match="finite and positive"):
+        minimize_lipschitz(np.ones_like, lambda x: x - 0.02, np.zeros(0), 1.0)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import solve_banded
+from scipy.linalg.lapack import dgtsv
 from scipy.special import expit, logit
 from sklearn.exceptions import ConvergenceWarning
 
@@ -380,6 +380,7 @@ def _newton_step(
     an almost active constraint would absorb the curvature by rounding.
     """
     n_gaps = len(residual) - 1
+    size = max(1, 2 * n_gaps)  # LAPACK does not take empty arrays
     stiffness = (dual / slack).sum(axis=0)
     system = np.zeros((3, 2 * n_gaps + 1))
     system[1, ::2] = curvature + stiffness[n_gaps:]
@@ -393,7 +394,12 @@ def _newton_step(
         right = np.empty(2 * n_gaps + 1)
         right[::2] = -residual - force[n_gaps:]
         right[1::2] = -force[:n_gaps] / stiffness[:n_gaps]
-        solution = solve_banded((1, 1), system, right)
+        # The checks of `scipy.linalg` take longer than the solution.
+        *_, solution, failure = dgtsv(
+            system[2, :size], system[1], system[0, -size:], right
+        )
+        if failure:
+            raise np.linalg.LinAlgError("The curvature must be finite and positive.")
         dx = solution[::2]
         # More precise than the difference of dx, which has the rounding errors of x.
         difference = (solution[1::2] - force[:n_gaps]) / stiffness[:n_gaps]
