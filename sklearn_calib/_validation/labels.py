@@ -15,6 +15,8 @@ from sklearn_calib._validation.arrays import (
 )
 from sklearn_calib._validation.types import Array, Ints
 
+LARGEST_CODE = np.iinfo(np.int64).max
+
 
 def check_indicator(y: Any, shape: tuple[int, ...], *, name: str = "y_true") -> Ints:
     """Return an indicator matrix as int64 after checking its shape and values.
@@ -141,8 +143,7 @@ def _distinct(y: Array, name: str) -> tuple[list[Any], Ints]:
     """Return the sorted distinct labels as a list, and each sample's index in it."""
     if y.dtype.kind in "iub" and y.size:
         low, high = int(y.min()), int(y.max())
-        fits = high <= np.iinfo(np.int64).max
-        if fits and high - low < len(y) + 1000:
+        if high <= LARGEST_CODE and high - low < len(y) + 1000:
             return _distinct_integers(y, low)
     values = y.tolist()
     try:
@@ -184,7 +185,8 @@ def _columns_by_label(labels: Any, n_classes: int) -> dict[Any, int]:
     array = as_labels(labels, "labels")
     labels = array.tolist()
     if array.ndim == 1:
-        _distinct(_label_array(array, "labels"), "labels")
+        if array.dtype.kind not in "biuSU":  # these can be sorted
+            _distinct(_label_array(array, "labels"), "labels")
         column = {label: code for code, label in enumerate(labels)}
         if len(labels) == len(column) == n_classes:
             return column

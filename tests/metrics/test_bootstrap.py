@@ -75,7 +75,9 @@ def share(y_true, *_, sample_weight):
 
 def loss(y_true, y_proba, *, sample_weight=None):
     """Mean of a skewed function of each sample."""
-    return np.average((y_true - y_proba) ** 4, weights=sample_weight)
+    square = (y_true - y_proba) ** 2
+    weight = np.ones(len(square)) if sample_weight is None else sample_weight
+    return weight @ square**2 / weight.sum()
 
 
 @pytest.mark.slow
