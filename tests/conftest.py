@@ -9,6 +9,7 @@ import runpy
 import sys
 import tracemalloc
 from collections.abc import Collection
+from contextlib import suppress
 from functools import cache
 from itertools import chain, product
 from math import inf, nan
@@ -395,6 +396,18 @@ def peak_memory():
             tracemalloc.stop()
 
     return measure
+
+
+@pytest.fixture(scope="session")
+def operators_of_onnx():
+    """Let torch collect the operators of ONNX once, and not for each export: 1 s."""
+    with pytest.MonkeyPatch.context() as patch:
+        with suppress(ImportError, AttributeError):  # of other versions of torch
+            from torch.onnx._internal.exporter._registration import ONNXRegistry
+
+            once = staticmethod(cache(ONNXRegistry.from_torchlib))
+            patch.setattr(ONNXRegistry, "from_torchlib", once)
+        yield
 
 
 @pytest.fixture

@@ -103,24 +103,29 @@ class CalibratorModule(nn.Module):
                 "sample, with the columns of the fit."
             )
         dtype = torch.promote_types(self.precision.dtype, torch.float32)
+        # In float32, a smaller number would be 0, whose logarithm is infinite.
+        tiny = torch.finfo(dtype).tiny
+        arrays = {
+            name: each.to(dtype) if each.is_floating_point() else each
+            for name, each in self.named_buffers()
+        }
         values = [X.to(dtype)]
         for op_type, inputs, options in self.steps:
             function = SYMBOLS.get(op_type) or FUNCTIONS[op_type]
-            given = [self._value(each, values, dtype) for each in inputs]
+            # Not by a method, which torch.compile would trace for each input.
+            given = [
+                values[each]
+                if isinstance(each, int)
+                else arrays[each]
+                if isinstance(each, str)
+                else tiny
+                if 0 < each[0] < tiny
+                else each[0]
+                for each in inputs
+            ]
             values.append(function(*given, **options))
         proba = values[self.output]
         return proba.to(X.dtype) if X.is_floating_point() else proba
-
-    def _value(self, name: Any, values: list[torch.Tensor], dtype: torch.dtype) -> Any:
-        """Return an earlier result, a buffer, or a number."""
-        if isinstance(name, int):
-            return values[name]
-        if isinstance(name, tuple):
-            # In float32, a smaller number would be 0, whose logarithm is infinite.
-            tiny = torch.finfo(dtype).tiny
-            return tiny if 0 < name[0] < tiny else name[0]
-        buffer = getattr(self, name)
-        return buffer.to(dtype) if buffer.is_floating_point() else buffer
 
     def extra_repr(self) -> str:
         return self.name

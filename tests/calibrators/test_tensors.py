@@ -297,7 +297,9 @@ def test_torch_export(fresh, few):
 
 
 @pytest.mark.slow
-def test_torch_export_of_all(fresh, calibrator):
+def test_torch_export_of_all(fresh, calibrator, monkeypatch):
+    # Each step of Newton's method is the same operators again.
+    monkeypatch.setattr("sklearn_calib._expressions.replace_top.STEPS", 2)
     model, X = fitted(fresh, calibrator)
     module, tensor = model.to_torch(), torch.from_numpy(X)
     program = torch.export.export(module, (tensor,))
@@ -322,6 +324,7 @@ def check_compiled(module, tensor):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("operators_of_onnx")
 @pytest.mark.filterwarnings("ignore")  # of torch and onnxscript
 @pytest.mark.parametrize("few", FEW)
 def test_onnx_of_a_network_and_its_calibrator(fresh, few):

@@ -22,6 +22,7 @@ from sklearn_calib.calibrators import (
 from sklearn_calib.onnx import to_onnx
 
 pytestmark = [
+    pytest.mark.usefixtures("operators_of_onnx"),
     pytest.mark.slow,  # torch takes seconds to export a network
     pytest.mark.skipif(
         torch.__version__ < (2, 6), reason="torch.onnx.export needs torch 2.6"
