@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -196,8 +196,7 @@ def array_blocks(
 
     n_classes = logits.shape[1]
     sizes = np.bincount(codes, minlength=n_classes)
-    counts: Any = sizes if sample_weight is None else np.bincount(codes, sample_weight)
-    counts = np.pad(counts.astype(np.float64), (0, n_classes - len(counts)))
+    counts = np.bincount(codes, sample_weight, n_classes).astype(np.float64)
     return Blocks(read, sizes, counts)
 
 

@@ -202,9 +202,9 @@ def log_loss(margin: Floats, target: Array, weight: Floats) -> tuple[Any, Floats
 
 def _scaled(curvature: Floats) -> tuple[Floats, Floats]:
     """Return the matrix with ones on the diagonal, and the units of its rows."""
-    scale = np.sqrt(np.diag(curvature))
+    scale = np.sqrt(curvature.diagonal())
     scale[scale == 0] = 1
-    return curvature / np.outer(scale, scale), scale
+    return curvature / (scale[:, None] * scale), scale
 
 
 def _is_singular(curvature: Floats) -> bool:

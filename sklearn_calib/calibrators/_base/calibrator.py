@@ -6,6 +6,7 @@ import inspect
 import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any, Self
 
 import numpy as np
@@ -182,6 +183,12 @@ class Calibrator(
         if "_fit" in vars(cls) and "_fit_again" not in vars(cls):
             # The same method, which mypy does not allow to set.
             cls._fit_again = Calibrator._fit_again  # type: ignore[method-assign]
+
+    @classmethod
+    @cache
+    def _get_param_names(cls) -> list[str]:
+        """Return the names of the parameters, without inspecting them in each fit."""
+        return super()._get_param_names()
 
     @property
     def _start_schema(self) -> dict[str, Spec]:
@@ -380,15 +387,17 @@ class Calibrator(
         X = np.reshape(X, (-1, 1)) if np.ndim(X) == 1 else X
         if not reset and self._takes_log_odds and np.shape(X)[1:] == (1,):
             X = self._add_zeros(np.asarray(X))
-        # The check for finite values computes sums that may be infinity minus infinity.
-        with np.errstate(invalid="ignore"):
-            X = validate_data(
-                self,
-                X,
-                reset=reset,
-                dtype=[np.float64, np.float32],
-                skip_check_array=is_plain(X),
-            )
+        is_checked = is_plain(X)
+        if reset or not is_checked or not self._has_shape_of_fit(X):
+            # The check for finite values may compute infinity minus infinity.
+            with np.errstate(invalid="ignore"):
+                X = validate_data(
+                    self,
+                    X,
+                    reset=reset,
+                    dtype=[np.float64, np.float32],
+                    skip_check_array=is_checked,
+                )
         if not self.from_logits:
             try:
                 X = check_proba(X, name="X", allow_1d=True).reshape(len(X), -1)
@@ -397,6 +406,11 @@ class Calibrator(
         if X.shape[1] > 1:
             return X
         return np.hstack([np.zeros_like(X) if self.from_logits else 1 - X, X])
+
+    def _has_shape_of_fit(self, X: Floats) -> bool:
+        """Return whether an array, as that of `fit`, has as many columns."""
+        has_names = hasattr(self, "feature_names_in_")
+        return not has_names and X.shape[1] == self.n_features_in_
 
     @property
     def _takes_log_odds(self) -> bool:

@@ -191,7 +191,7 @@ class Problem:
     def newton_step(self, parameters: Floats, gradient: Floats) -> Floats:
         """Return minus the inverse Hessian times the gradient."""
         hessian = self.hessian(parameters)
-        hessian[np.diag_indices_from(hessian)] += 2 * self.ridge.ravel()
+        hessian.flat[:: len(hessian) + 1] += 2 * self.ridge.ravel()
         return -solve_jittered(hessian, gradient.ravel()).reshape(gradient.shape)
 
     def hessian(self, parameters: Floats) -> Floats:

@@ -261,7 +261,8 @@ def _roots(prediction: Prediction) -> Floats:
 
 def _inputs(features: Floats, class_weight: Floats) -> list[Floats]:
     """Return the parts of the features, each with one input for each class."""
-    return np.split(features, features.shape[1] // class_weight.shape[1], axis=1)
+    size = class_weight.shape[1]
+    return [features[:, k : k + size] for k in range(0, features.shape[1], size)]
 
 
 def _block_solver(blocks: Floats) -> Preconditioner:
