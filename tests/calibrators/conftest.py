@@ -87,7 +87,7 @@ def fresh():
 
     AutoCalibrator gets two folds of two calibrators, or of its own if `is_whole`.
     """
-    pair = [TemperatureScaling(), JointBetaCalibration()]
+    pair = [TemperatureScaling(), VectorScaling()]
 
     def change(calibrator, *, is_whole=False, **params):
         if isinstance(calibrator, AutoCalibrator):

@@ -42,7 +42,7 @@ def test_posterior_is_recovered(gamma, from_logits):
     assert underconfidence(posterior, proba) < 1e-9
 
 
-def make_problem(gamma, n_samples=40_000, n_classes=5):
+def make_problem(gamma, n_samples=20_000, n_classes=5):
     """Return a posterior, the minimiser of the focal loss for it, and labels."""
     rng = np.random.default_rng(0)
     said = softmax(1.5 * rng.normal(size=(n_samples, n_classes)), axis=1)
@@ -62,7 +62,7 @@ def test_gamma_is_found_and_the_posterior_with_it():
 
 
 def test_temperature_and_gamma_are_found():
-    posterior, said, y = make_problem(gamma=2, n_samples=10_000)
+    posterior, said, y = make_problem(gamma=2, n_samples=6000)
     calibrator = FocalTemperatureScaling(from_logits=True)
     calibrator.fit(3 * np.log(said), y)
     assert calibrator.temperature_ == pytest.approx(3, rel=0.1)

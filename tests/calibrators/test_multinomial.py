@@ -138,8 +138,8 @@ def test_centred_logits_or_log_probabilities(make_logits, fresh):
 )
 def test_strength_by_cross_validation(calibrator, penalty, make_logits, fresh):
     """The selected strength has a lower log loss on new data than both ends."""
-    logits, y = make_logits(1300, 6)
-    logits = 2 * logits + np.linspace(-1, 1, 6)
+    logits, y = make_logits(1300, 4)
+    logits = 2 * logits + np.linspace(-1, 1, 4)
     calibrator = fresh(calibrator, penalty=penalty, from_logits=True)
 
     def held_out(fitted):

@@ -83,7 +83,9 @@ def test_weights_and_batches(fitted):
     for other in (
         clone(model).fit(X[repeated], Y[repeated]),
         clone(model).fit(
-            batches=lambda: zip(X[:, None], Y[:, None], WEIGHT[:, None], strict=True),
+            batches=lambda: zip(
+                *(np.split(each, 20) for each in (X, Y, WEIGHT)), strict=True
+            ),
             labels=[0, 1, 2],
         ),
     ):

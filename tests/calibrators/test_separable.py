@@ -142,7 +142,9 @@ def fits(fresh):
 
 @cache
 def fit_each(fresh, calibrator, from_logits, dtype):
-    """Return for each problem its name, the data, and the calibrator fitted to them."""
+    """Return for each problem its name, the data, the calibrator fitted to them, and
+    the calibrated probabilities.
+    """
     results = []
     with bounded(), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -152,7 +154,7 @@ def fit_each(fresh, calibrator, from_logits, dtype):
             X = (logits if from_logits else softmax(logits, axis=1)).astype(dtype)
             fitted = fresh(calibrator, from_logits=from_logits)
             fitted.fit(X, y, labels=np.arange(logits.shape[1]))
-            results.append((name, X, y, fitted))
+            results.append((name, X, y, fitted, fitted.predict_proba(X)))
     return results
 
 
@@ -160,10 +162,9 @@ def fit_each(fresh, calibrator, from_logits, dtype):
 @pytest.mark.filterwarnings("ignore:y contains no samples of:UserWarning")
 def test_fits_end_with_probabilities(calibrator, from_logits, dtype, fits, capfd):
     """Results are finite and positive, and LAPACK prints no messages."""
-    for name, X, _, fitted in fits(calibrator, from_logits, dtype):
-        proba = fitted.predict_proba(X)
+    for name, *_, proba in fits(calibrator, from_logits, dtype):
         assert (proba > 0).all(), name
-        np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=1e-5, err_msg=name)
+        assert np.abs(proba.sum(axis=1) - 1).max() <= 1e-5, name
     assert capfd.readouterr() == ("", "")
 
 
@@ -173,13 +174,21 @@ def test_fits_end_with_probabilities(calibrator, from_logits, dtype, fits, capfd
 def test_log_loss_is_no_worse_than_before_or_of_equal_probabilities(
     calibrator, from_logits, dtype, fits
 ):
-    for name, X, y, fitted in fits(calibrator, from_logits, dtype):
-        true = np.arange(len(y)), y
+    allowed = allowed_losses(fits, from_logits, dtype)
+    for name, _, y, _, proba in fits(calibrator, from_logits, dtype):
+        after = -np.log(proba[np.arange(len(y)), y].astype(np.float64)).mean()
+        assert after <= allowed[name] * (1 + 1e-6) + 1e-6, name
+
+
+@cache
+def allowed_losses(fits, from_logits, dtype):
+    """Return the log loss before, or of equal probabilities, whichever is larger."""
+    losses = {}
+    for name, X, y, fitted, _ in fits(TemperatureScaling(), from_logits, dtype):
         logits = fitted._as_logits(X).astype(np.float64)
-        before = -log_softmax(logits, axis=1)[true].mean()
-        after = -np.log(fitted.predict_proba(X)[true].astype(np.float64)).mean()
-        allowed = max(before, np.log(X.shape[1]))
-        assert after <= allowed * (1 + 1e-6) + 1e-6, name
+        before = -log_softmax(logits, axis=1)[np.arange(len(y)), y].mean()
+        losses[name] = max(before, np.log(X.shape[1]))
+    return losses
 
 
 @inputs
@@ -188,7 +197,7 @@ def test_log_loss_is_no_worse_than_before_or_of_equal_probabilities(
 def test_maximum_likelihood_never_raises_the_log_loss(
     likeliest, from_logits, dtype, fits
 ):
-    for name, _, _, fitted in fits(likeliest, from_logits, dtype):
+    for name, _, _, fitted, _ in fits(likeliest, from_logits, dtype):
         after, before = fitted.log_loss_after_, fitted.log_loss_before_
         assert after <= before * (1 + 1e-9) + 1e-12, name
 
@@ -344,5 +353,5 @@ def test_matrices_of_too_many_classes_are_refused(matrix, fresh):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("calibrator_class", [VectorScaling, PlattScaling])
 def test_warnings_do_not_list_every_class(calibrator_class):
-    with pytest.warns(UserWarning, match=r"10, 11, \.\.\.\] \(998 in total\)"):
-        calibrator_class().fit(np.full((2, 1000), 1e-3), [0, 1], labels=range(1000))
+    with pytest.warns(UserWarning, match=r"10, 11, \.\.\.\] \(98 in total\)"):
+        calibrator_class().fit(np.full((2, 100), 0.01), [0, 1], labels=range(100))

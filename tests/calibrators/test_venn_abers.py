@@ -145,15 +145,17 @@ def test_interval_keeps_the_precision_and_takes_any_input():
 @pytest.mark.filterwarnings("ignore:y contains no samples of")
 def test_the_value_of_the_true_label_is_calibrated():
     """Among samples with a similar value, its mean is the frequency of the class."""
-    rng, n_draws = np.random.default_rng(0), 2000
-    values, labels = np.empty(n_draws), np.empty(n_draws)
-    for i in range(n_draws):
-        score = rng.normal(size=11)
-        y = (rng.uniform(size=11) < expit(2 * score - 1)).astype(int)
+    rng = np.random.default_rng(0)
+    values, labels = np.empty((500, 4)), np.empty((500, 4))
+    for i in range(500):
+        score = rng.normal(size=14)
+        y = (rng.uniform(size=14) < expit(2 * score - 1)).astype(int)
         calibrator = VennAbers(from_logits=True)
         calibrator.fit(score[:10], y[:10], labels=[0, 1])
-        values[i] = calibrator.predict_interval(score[10:])[0, 1, y[10]]
-        labels[i] = y[10]
+        interval = calibrator.predict_interval(score[10:])
+        values[i] = interval[np.arange(4), 1, y[10:]]
+        labels[i] = y[10:]
+    values, labels = values.ravel(), labels.ravel()
     for part in np.array_split(np.argsort(values), 5):
         error = (labels - values)[part]
         assert abs(error.mean()) <= 4 * error.std() / np.sqrt(len(part))

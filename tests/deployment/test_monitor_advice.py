@@ -1,5 +1,8 @@
 """The diagnosis of CalibrationMonitor names the cause and the time of a change."""
 
+from copy import deepcopy
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -48,16 +51,22 @@ def changed(rng, cause, n_classes):
     return np.where(rng.random(n) < true, top, other), proba
 
 
-def advised(mode, cause, n_classes, seed):
-    """Return the diagnosis ten batches after the alarm; the change is at batch 10."""
+@cache
+def unchanged(mode, n_classes, seed):
+    """Return a monitor after the ten batches before a change, and the generator."""
     rng = np.random.default_rng(seed)
     monitor = CalibrationMonitor(labels=range(n_classes), mode=mode)
     scale = 1.5 if n_classes == 2 else 4
-    for batch in range(60):
-        if batch < 10:
-            monitor.update(*draw(rng, scale * rng.normal(size=(200, n_classes))))
-        else:
-            monitor.update(*changed(rng, cause, n_classes))
+    for _ in range(10):
+        monitor.update(*draw(rng, scale * rng.normal(size=(200, n_classes))))
+    return monitor, rng
+
+
+def advised(mode, cause, n_classes, seed):
+    """Return the diagnosis ten batches after the alarm; the change is at batch 10."""
+    monitor, rng = deepcopy(unchanged(mode, n_classes, seed))
+    for batch in range(10, 60):
+        monitor.update(*changed(rng, cause, n_classes))
         if monitor.is_alarm_ and batch == monitor.alarm_at_ + 10:
             break
     return monitor.diagnose()

@@ -145,8 +145,8 @@ def test_weights_are_repetitions():
     ids=["decimals", "tensor", "huge"],
 )
 def test_weights_in_another_form(form):
-    data = FEW[0][:8], FEW[1][:8]
-    weight = 1 + np.arange(8) % 3.0
+    data = FEW[0][:5], FEW[1][:5]
+    weight = 1 + np.arange(5) % 3.0
     options = {"n_resamples": 2, "random_state": 0}
     options["metrics"] = ["accuracy", "neg_log_loss", "neg_ece"]
     expected = compare(MODELS, *data, sample_weight=weight, **options)
@@ -197,7 +197,7 @@ def test_names_of_columns_and_scorers_of_ones_own():
 RNG = np.random.default_rng(0)
 CALIBRATED = RNG.dirichlet(np.ones(3), 500)
 DRAWN = (RNG.uniform(size=(500, 1)) > CALIBRATED.cumsum(axis=1)).sum(axis=1)
-FAST = {"n_resamples": 20, "random_state": 0}
+FAST = {"n_resamples": 5, "random_state": 0}
 
 
 class Calibrated(ClassifierMixin, BaseEstimator):
@@ -229,7 +229,7 @@ def test_a_scorer_has_the_row_of_its_name():
 def test_intervals_of_calibration_errors_hold_zero_on_calibrated_data():
     names = {name: name for name in SCORERS if name not in NOT_ERRORS}
     assert len(names) == 22
-    rows = compare_calibrated(names, n_samples=200, n_resamples=20)
+    rows = compare_calibrated(names, n_samples=200, n_resamples=10)
     assert rows.index[rows["low"] != 0].tolist() == []
     assert (rows["value"] <= rows["high"]).all()
 
@@ -330,7 +330,7 @@ def test_metrics_are_called_with_probabilities():
     assert table.loc["model"].equals(table.loc["stored"])
     seed = np.random.RandomState(0).randint(2**31 - 1)
     for name, metric in metrics.items():
-        ends = bootstrap_interval(metric, y, proba, n_resamples=20, random_state=seed)
+        ends = bootstrap_interval(metric, y, proba, n_resamples=5, random_state=seed)
         row = table.loc["model", name].to_numpy()
         np.testing.assert_array_equal(row, [metric(y, proba), *ends])
 
@@ -397,10 +397,11 @@ X_train, Y_train = X[::2], Y[::2]
 @pytest.mark.parametrize("form", [0, 1], ids=["classifiers", "arrays"])
 @pytest.mark.parametrize("kind", [list, tuple])
 def test_several_seeds_are_one_row(form, kind):
-    runs = kind(several()[form])
-    options = {"metrics": ["accuracy", "neg_ece"], "n_resamples": 10, "random_state": 0}
-    table = compare({"several": runs, "one": runs[0]}, *FEW, **options)
-    each = compare(dict(enumerate(runs)), *FEW, **options)
+    data = FEW[0][:8], FEW[1][:8]
+    runs = kind(several(X=data[0])[form])
+    options = {"metrics": ["accuracy", "neg_ece"], "n_resamples": 3, "random_state": 0}
+    table = compare({"several": runs, "one": runs[0]}, *data, **options)
+    each = compare(dict(enumerate(runs)), *data, **options)
     assert list(table.index) == ["several", "one"]
     for metric in ("accuracy", "ece"):
         cell, cells = table.loc["several", metric], each[metric]

@@ -89,7 +89,7 @@ def test_calibrator(largest_difference, calibrator):
 def test_calibrator_of_each_kind_of_input(
     largest_difference, calibrator, n_classes, from_logits
 ):
-    check(largest_difference, calibrator, n_classes, from_logits, n_samples=1000)
+    check(largest_difference, calibrator, n_classes, from_logits, n_samples=300)
 
 
 def test_probabilities_of_zero_and_one(largest_difference):

@@ -263,7 +263,8 @@ def test_prior_shift(data, largest_difference, classifier, absent):
     X, y = data
     X = X.astype(np.float32)
     priors = np.arange(1, y.max() + 2) - absent
-    model = PriorShiftClassifier(classifier, priors=priors / priors.sum()).fit(X, y)
+    options = {"priors": priors / priors.sum(), "n_resamples": 1}
+    model = PriorShiftClassifier(classifier, **options).fit(X, y)
     assert largest_difference(model, X) < 1e-5
     assert largest_difference(model.adapt(X), X) < 1e-5
     calibrated = CalibratedClassifier(FrozenEstimator(model), PlattScaling()).fit(X, y)
