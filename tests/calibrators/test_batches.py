@@ -75,7 +75,7 @@ SORTING = [
     TopLabelCalibrator(HistogramBinning(n_bins=3), per_class=True, min_errors=1),
 ]
 # Empty, of a single row, and with weights of zero only.
-CUTS = [0, 0, 40, 41, 80]
+CUTS = [0, 0, 100, 101, 200]
 ignore_warnings = pytest.mark.filterwarnings("ignore")
 
 
@@ -92,12 +92,12 @@ def choose(keeping, monkeypatch):
 def make_data(n_classes, from_logits=True):
     """Return predictions, labels and weights; the first class may have no samples."""
     rng = np.random.default_rng(n_classes)
-    logits = 2 * rng.normal(size=(80, n_classes))
+    logits = 2 * rng.normal(size=(200, n_classes))
     y = (logits / 2 + rng.gumbel(size=logits.shape)).argmax(axis=1)
     if n_classes == 4:
         y[y == 0] = 1
-    weight = rng.uniform(0.5, 2, 80)
-    weight[40] = 0
+    weight = rng.uniform(0.5, 2, 200)
+    weight[100] = 0
     proba = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     proba[::9] = np.eye(n_classes)[proba[::9].argmax(axis=1)]
     return logits if from_logits else proba, y, weight
@@ -155,7 +155,7 @@ def test_sorting_batches_is_exact(calibrator, from_logits, keeping, fresh, monke
 
 
 @ignore_warnings
-@pytest.mark.parametrize("shape", [(80,), (80, 1)])
+@pytest.mark.parametrize("shape", [(200,), (200, 1)])
 def test_binary_scores_and_labels_of_strings(shape):
     X, y, _ = make_data(2)
     score, names = (X[:, 1] - X[:, 0]).reshape(shape), np.array(["ham", "spam"])[y]
@@ -195,8 +195,8 @@ MOVING = iter([[(X, Y)], [(X, np.roll(Y, 1) * 0)]])
         (bad((X, Y, -WEIGHT)), ValueError, "Chunk 0 of batches: sample_weight must"),
         (bad((X, Y, 1e200 * WEIGHT)), ValueError, "maximum between.*Multiply all"),
         (bad((X.astype(str) + "?", Y)), (TypeError, ValueError), "Chunk 0 of batches"),
-        (lambda: ONCE, ValueError, "must return the same chunks.*0 samples.*after 80"),
-        (lambda: next(SHRINKING), ValueError, "got 9 samples in chunk 0 after 80"),
+        (lambda: ONCE, ValueError, "must return the same chunks.*0 samples.*after 200"),
+        (lambda: next(SHRINKING), ValueError, "got 9 samples in chunk 0 after 200"),
         (lambda: next(MOVING), ValueError, "must return the same chunks"),
     ],
 )

@@ -46,6 +46,8 @@ def test_pandas(calibrator, fitted, overconfident, fresh):
     # A DataFrame is stored by columns, which changes the rounding of sums of products.
     np.testing.assert_allclose(framed.predict_proba(frame), expected, rtol=1e-12)
     np.testing.assert_array_equal(framed.feature_names_in_, frame.columns)
+    with pytest.warns(UserWarning, match="X does not have valid feature names"):
+        framed.predict_proba(X)
     positive = frame["cat"]
     framed.fit(positive, target == 2)
     assert framed.predict_proba(positive).shape == (len(y), 2)
