@@ -1,9 +1,19 @@
 """What tests of several estimators ask for."""
 
+from math import nan
+
 import pytest
+
+from sklearn_calib.estimators._selective import thresholds
 
 
 @pytest.fixture(scope="module")
 def memory(tmp_path_factory):
     """Return a folder, so that a classifier is trained once for all calibrators."""
     return tmp_path_factory.mktemp("memory")
+
+
+@pytest.fixture
+def no_lowest_limit(monkeypatch):
+    """Skip the search for the limits that an error message contains."""
+    monkeypatch.setattr(thresholds, "_lowest_limit", lambda *_: nan)

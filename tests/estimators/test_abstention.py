@@ -123,6 +123,7 @@ def rounded(confidence, n_values):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("no_lowest_limit")
 @pytest.mark.parametrize("delta", [0.05, 0.3])
 @pytest.mark.parametrize("n_samples", [30, 100, 1000])
 @pytest.mark.parametrize("rates", ERROR_RATES.values(), ids=ERROR_RATES)
@@ -146,6 +147,7 @@ def test_guarantee(rates, n_samples, delta):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("no_lowest_limit")
 @pytest.mark.parametrize(
     ("rate", "n_samples", "coverage"),
     [  # at least; in brackets that of a union bound over a binary search, 100 draws

@@ -101,7 +101,8 @@ OF_EACH = [
 @pytest.mark.filterwarnings("ignore:y contains no samples of:UserWarning")
 def test_scikit_learn_checks_of_a_calibrator(name, check):
     classifier = LogisticRegression(tol=0.1)
-    estimator = CalibratedClassifier(classifier, get_calibrator(name)(), cv=2)
+    params = {"cv": 2, "n_repeats": 1}
+    estimator = CalibratedClassifier(classifier, get_calibrator(name)(), **params)
     check("CalibratedClassifier", estimator)
 
 

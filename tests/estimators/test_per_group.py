@@ -313,4 +313,4 @@ def test_around_a_network_in_a_file(tmp_path):
 )
 @pytest.mark.filterwarnings("default")
 def test_sklearn_checks(estimator, check):
-    check(estimator)
+    check(estimator.set_params(cv=2, n_repeats=1))

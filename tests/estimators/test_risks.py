@@ -238,6 +238,7 @@ def exceeds(goals, proba, truth):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("no_lowest_limit")
 @pytest.mark.parametrize("kind", ["calibrated", "slightly too high", "rising"])
 @pytest.mark.parametrize(
     "goals",

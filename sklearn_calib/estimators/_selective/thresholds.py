@@ -18,6 +18,8 @@ from sklearn_calib.estimators._selective.risks import resolve_risks
 
 # An error message rounds the lowest limit of a risk up to a multiple of 1 / STEPS.
 STEPS = 10_000
+# Number of tests whose p-values are computed at once: most sequences are short.
+BLOCK = 64
 
 
 def check_goals(coverage, max_risk):
@@ -197,9 +199,12 @@ def threshold_for_risk(confidence, risks, losses, delta):
         for risk, each in zip(risks, losses, strict=True)
     ]
     assigned = _levels(n_accepted, tested, delta)
-    found, level, starts = None, 0.0, [*assigned, len(n_accepted)]
-    for start, end in pairwise(starts):
-        level += assigned[start]
+    found, level, n_tests = None, 0.0, len(n_accepted)
+    starts = {*assigned, *range(min(assigned), n_tests, BLOCK), n_tests}
+    for start, end in pairwise(sorted(starts)):
+        level += assigned.get(start, 0.0)
+        if not level:
+            continue
         pvalue = _largest_pvalue(tested, slice(start, end))
         n_rejected = np.append(pvalue > level, True).argmax()
         if n_rejected > 0:
