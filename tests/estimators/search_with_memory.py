@@ -36,8 +36,8 @@ def die_while_writing(n_files):
 
 def search(memory):
     """Return the fitted search."""
-    forest = RandomForestClassifier(20, random_state=0)
-    model = CalibratedClassifier(forest, None, cv=3, memory=memory)
+    forest = RandomForestClassifier(10, random_state=0)
+    model = CalibratedClassifier(forest, None, cv=2, n_repeats=1, memory=memory)
     grid = {"calibrator": [TemperatureScaling(), IsotonicCalibration()]}
     return GridSearchCV(model, grid, scoring="neg_log_loss", cv=3).fit(X, y)
 

@@ -3,6 +3,7 @@
 import importlib.util
 import random
 import time
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -22,10 +23,14 @@ def run(start):
     )
 
 
+@cache
+def find(cache_folder):
+    """Return what a search finds with what is left in the cache."""
+    return script.describe(script.search(cache_folder))
+
+
 def check_equals_whole(folder):
-    """Check what a search finds with what is left in the cache."""
-    found = script.describe(script.search(str(folder / "cache")))
-    expected = script.describe(script.search(None))
+    found, expected = find(str(folder / "cache")), find(None)
     assert found.keys() == expected.keys()
     for name, values in expected.items():
         np.testing.assert_array_equal(found[name], values, err_msg=name)
