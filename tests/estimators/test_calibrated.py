@@ -145,7 +145,7 @@ def test_repairs_overconfidence(estimator, n_classes):
     before = CalibratedClassifier(estimator, None).fit(X, y).predict_proba(X_test)
     for ensemble in (False, True):
         model = CalibratedClassifier(
-            estimator, TemperatureScaling(), ensemble=ensemble, cv=2
+            estimator, TemperatureScaling(), ensemble=ensemble, cv=2, n_repeats=1
         ).fit(X, y)
         proba = model.predict_proba(X_test)
         np.testing.assert_allclose(proba.sum(axis=1), 1)
@@ -200,7 +200,9 @@ def test_any_classifier_calibrates():
     """Logistic regression on log-probabilities is matrix scaling."""
     X, y = make_data(2000)
     names = np.array(["ant", "bee", "cat"])[y]
-    model = CalibratedClassifier(GaussianNB(), LogisticRegression(max_iter=1000))
+    model = CalibratedClassifier(
+        GaussianNB(), LogisticRegression(max_iter=1000), cv=2, n_repeats=1
+    )
     model.fit(X, names, sample_weight=np.arange(len(y)) % 3)
     assert set(model.predict(X)) == {"ant", "bee", "cat"}
     plain = CalibratedClassifier(GaussianNB(), None).fit(X, names)
@@ -224,7 +226,7 @@ def test_any_classifier_calibrates():
 def test_string_labels(n_classes):
     X, y = make_data(n_classes=n_classes)
     names = np.array(["ant", "bee", "cat"])[y]
-    model = CalibratedClassifier(GaussianNB(), TemperatureScaling())
+    model = CalibratedClassifier(GaussianNB(), TemperatureScaling(), cv=2, n_repeats=1)
     proba = model.fit(X, y).predict_proba(X)
     predicted = np.array(["ant", "bee", "cat"])[model.predict(X)]
     model.fit(X, names.astype(object))
@@ -254,7 +256,8 @@ def test_pandas():
 def test_search_for_a_calibrator(n_jobs):
     X, y = make_data()
     pipeline = make_pipeline(
-        StandardScaler(), CalibratedClassifier(GaussianNB(), TemperatureScaling(), cv=2)
+        StandardScaler(),
+        CalibratedClassifier(GaussianNB(), TemperatureScaling(), cv=2, n_repeats=1),
     )
     name = "calibratedclassifier__"
     search = GridSearchCV(
@@ -357,8 +360,15 @@ def test_memory_tells_data_and_classifiers_apart(tmp_path, labels):
 
 def test_it_calibrates_by_default():
     X, y = make_data()
-    model, auto = CalibratedClassifier(GaussianNB()), AutoCalibrator()
-    expected = CalibratedClassifier(GaussianNB(), auto).fit(X, y).predict_proba(X)
+    model, auto = (
+        CalibratedClassifier(GaussianNB(), cv=2, n_repeats=1),
+        AutoCalibrator(),
+    )
+    expected = (
+        CalibratedClassifier(GaussianNB(), auto, cv=2, n_repeats=1)
+        .fit(X, y)
+        .predict_proba(X)
+    )
     np.testing.assert_array_equal(model.fit(X, y).predict_proba(X), expected)
     plain = clone(model).set_params(calibrator=None).fit(X, y).predict_proba(X)
     assert log_loss(y, expected) < log_loss(y, plain)
@@ -367,7 +377,8 @@ def test_it_calibrates_by_default():
 def test_calibrators_have_names():
     X, y = make_data()
     search = GridSearchCV(
-        CalibratedClassifier(GaussianNB(), cv=2), {"calibrator": ["beta", "vector"]}
+        CalibratedClassifier(GaussianNB(), cv=2, n_repeats=1),
+        {"calibrator": ["beta", "vector"]},
     )
     found = search.fit(X, y).best_estimator_.calibrated_classifiers_[0].calibrator
     named = get_calibrator(search.best_params_["calibrator"])

@@ -30,7 +30,7 @@ X, Y = make_classification(
 Y = np.array(["healthy", "sick"])[Y]
 X, X_TEST, Y, Y_TEST = train_test_split(X, Y, random_state=0)
 FIXED = FixedThresholdClassifier(GaussianNB(), threshold=0.05, pos_label="sick")
-OF_TUNED = {"scoring": "balanced_accuracy", "cv": 2, "thresholds": 50}
+OF_TUNED = {"scoring": "balanced_accuracy", "cv": 2, "thresholds": 20}
 TUNED = TunedThresholdClassifierCV(GaussianNB(), **OF_TUNED)
 INSIDE = {
     "fixed": FIXED,
@@ -69,11 +69,13 @@ def test_threshold_inside_is_an_error(wrapper, way_out, name):
     kind = "Tuned" if name in {"tuned", "pipeline"} else "Fixed"
     message = f"must not have a decision threshold, got {kind}Threshold.*{way_out}"
     with pytest.raises(ValueError, match=message):
-        wrapper.set_params(estimator=INSIDE[name]).fit(X, Y)
+        wrapper.set_params(estimator=INSIDE[name], cv=2).fit(X, Y)
 
 
 def test_threshold_outside_applies_to_calibrated_probabilities():
-    calibrated = CalibratedClassifier(GaussianNB(), TemperatureScaling())
+    calibrated = CalibratedClassifier(
+        GaussianNB(), TemperatureScaling(), cv=2, n_repeats=1
+    )
     proba = calibrated.fit(X, Y).predict_proba(X_TEST)
     model = FixedThresholdClassifier(calibrated, threshold=0.05, pos_label="sick")
     is_sick = model.fit(X, Y).predict(X_TEST) == "sick"

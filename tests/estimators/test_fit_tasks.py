@@ -157,7 +157,9 @@ def test_folds_in_processes():
 
 def test_cached_and_frozen_classifiers_are_not_fitted(tmp_path):
     log = monitor()
-    model = CalibratedClassifier(clone(NET), "temperature", memory=tmp_path)
+    model = CalibratedClassifier(
+        clone(NET), "temperature", memory=tmp_path, cv=2, n_repeats=1
+    )
     model.set_callbacks(log, Stop(9)).fit(X, y)
     again = clone(model).fit(X, y)
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))

@@ -124,7 +124,7 @@ def test_search():
 @pytest.mark.parametrize("calibrator", get_calibrator_names())
 def test_calibrated_afterwards(calibrator, memory):
     net = make_pipeline(StandardScaler(), clone(NET).set_params(max_epochs=2))
-    params = {"cv": 2, "memory": memory}
+    params = {"cv": 2, "n_repeats": 1, "memory": memory}
     model = CalibratedClassifier(net, get_calibrator(calibrator)(), **params)
     model.fit(X[:100], LABELS[:100])
     np.testing.assert_allclose(model.predict_proba(X[:100]).sum(axis=1), 1)
@@ -213,12 +213,16 @@ def test_a_small_validation_set_is_enough_for_adafocal():
         random_state=0,
     )
     net = NeuralClassifier(
-        validation_fraction=0.25, max_epochs=40, lr=0.005, random_state=0
+        validation_fraction=0.25,
+        max_epochs=20,
+        batch_size=200,
+        lr=0.02,
+        random_state=0,
     )
     errors = []
     for loss in ("cross_entropy", "adafocal"):
         net.set_params(loss=loss).fit(data[:800], target[:800])
         proba = net.predict_proba(data[800:])
         errors.append(expected_calibration_error(target[800:], proba))
-    assert errors[0] > 0.3  # 0.39
-    assert errors[1] < 0.5 * errors[0]  # 0.07; 0.25 with the authors' settings
+    assert errors[0] > 0.3  # 0.36
+    assert errors[1] < 0.3 * errors[0]  # 0.05; 0.25 with the authors' settings

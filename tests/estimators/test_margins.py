@@ -114,7 +114,7 @@ def test_every_calibrator_for_margins(name, n_classes, memory):
     calibrator = LogisticRegression() if name == "any classifier" else name
     for estimator in classifiers:
         for ensemble in ("auto", True, False):
-            params = {"ensemble": ensemble, "cv": 2, "memory": memory}
+            params = {"ensemble": ensemble, "cv": 2, "n_repeats": 1, "memory": memory}
             model = CalibratedClassifier(estimator, calibrator, **params)
             proba = model.fit(X, y).predict_proba(X)
             np.testing.assert_allclose(proba.sum(axis=1), 1)
@@ -169,7 +169,9 @@ def test_logits_and_probabilities_come_first():
     X, y = make_data(2)
     log = SGDClassifier(loss="log_loss", random_state=0)
     for estimator, from_logits in [(LogisticRegression(), True), (log, False)]:
-        model = CalibratedClassifier(estimator, PlattScaling()).fit(X, y)
+        model = CalibratedClassifier(estimator, PlattScaling(), cv=2, n_repeats=1).fit(
+            X, y
+        )
         (first, *_) = model.calibrated_classifiers_
         assert isinstance(first.calibrator, PlattScaling)
         assert first.calibrator.from_logits == from_logits
@@ -189,9 +191,11 @@ def test_search_over_classifiers_with_margins_and_with_probabilities():
     X, y = make_data()
     grid = {"steps": [[("one", LinearSVC(random_state=0))], [("one", SVC())]]}
     search = GridSearchCV(make_pipeline(LinearSVC()), grid, cv=2)
-    model = CalibratedClassifier(search, PlattScaling(), cv=2).fit(X, y)
+    model = CalibratedClassifier(search, PlattScaling(), cv=2, n_repeats=1).fit(X, y)
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
-    model = CalibratedClassifier(LinearSVC(random_state=0), TemperatureScaling())
+    model = CalibratedClassifier(
+        LinearSVC(random_state=0), TemperatureScaling(), cv=2, n_repeats=1
+    )
     model.set_params(response_method="decision_function")
     assert model.fit(X, y).predict_proba(X).shape == (300, 3)
 
@@ -257,7 +261,7 @@ def test_intervals_of_margins(n_classes):
     X, y = make_classification(
         300, n_informative=6, n_classes=n_classes, random_state=0
     )
-    model = CalibratedClassifier(LinearSVC(), VennAbers(), cv=3).fit(X, y)
+    model = CalibratedClassifier(LinearSVC(), VennAbers(), cv=3, n_repeats=1).fit(X, y)
     interval, proba = model.predict_interval(X), model.predict_proba(X)
     assert interval.shape == (300, n_classes, 2)
     assert (interval[..., 0] <= interval[..., 1]).all()

@@ -92,7 +92,7 @@ def test_held_out_predictions_are_calibrated_by_label():
 
 def test_containers_frozen_and_search():
     classifier = OneVsRestClassifier(GaussianNB())
-    model = CalibratedClassifier(classifier, PER_LABEL, cv=2)
+    model = CalibratedClassifier(classifier, PER_LABEL, cv=2, n_repeats=1)
     expected = model.fit(X, Y).predict_proba(X)
     for y in (Y.tolist(), pd.DataFrame(Y), csr_array(Y), Y.astype(bool)):
         model.fit(X, y)
@@ -142,7 +142,7 @@ def test_few_errors_of_all_folds_together():
     y[:, 1] = X[:, 0] > np.median(X[:, 0])
     y[::86, 1] = 1 - y[::86, 1]
     model = CalibratedClassifier(
-        OneVsRestClassifier(LogisticRegression(C=1e5)), PER_LABEL, cv=3
+        OneVsRestClassifier(LogisticRegression(C=1e5)), PER_LABEL, cv=3, n_repeats=1
     )
     with pytest.warns(UserWarning, match=r"about 10 misclassified .* got [5-9], and"):
         model.fit(X, y)

@@ -214,7 +214,7 @@ def test_weights_for_a_classifier_that_takes_none():
     X, y = make_data()
     weight = np.where(y == 0, 5.0, 1.0)
     pipeline = make_pipeline(StandardScaler(), GaussianNB())
-    model = CalibratedClassifier(pipeline, TemperatureScaling())
+    model = CalibratedClassifier(pipeline, TemperatureScaling(), cv=2, n_repeats=1)
     with pytest.warns(UserWarning, match="used by .*: Pipeline does not support s"):
         half = model.fit(X, y, sample_weight=weight).predict_proba(X)
     model.fit(X, y, sample_weight=None, gaussiannb__sample_weight=weight)

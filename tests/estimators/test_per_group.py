@@ -133,7 +133,9 @@ def test_several_columns_and_unseen_groups():
 def test_arrays_of_every_kind():
     """Sparse matrices, lists, dicts of columns, and arrays of numbers."""
     numbers = np.column_stack([X[["a", "b"]], SEX == "m"]).astype(float)
-    model = CalibratedClassifier(GaussianNB(), COLUMN.calibrator, groups=2)
+    model = CalibratedClassifier(
+        GaussianNB(), COLUMN.calibrator, groups=2, cv=2, n_repeats=1
+    )
     proba = model.fit(numbers, Y).predict_proba(numbers)
     found = clone(model).fit(numbers.tolist(), Y).predict_proba(numbers.tolist())
     np.testing.assert_allclose(found, proba)
@@ -207,7 +209,7 @@ def test_groups_that_are_missing_or_not_used():
     with pytest.raises(AttributeError):
         venn_abers.fit(X, Y).predict_interval(X)
     numbers = np.column_stack([X[["a", "b"]], SEX == "m"]).astype(float)
-    passed = CalibratedClassifier(GaussianNB(), COLUMN.calibrator)
+    passed = CalibratedClassifier(GaussianNB(), COLUMN.calibrator, cv=2, n_repeats=1)
     passed.fit(numbers, Y, groups=SEX)
     with pytest.raises(TypeError, match=r"X must be in memory .* \['groups'\]"):
         passed.predict_proba(from_array(numbers), groups=SEX)
@@ -292,7 +294,9 @@ def test_metadata_routing():
 def test_around_a_network_in_a_file(tmp_path):
     numbers = np.column_stack([X[["a", "site"]], SEX == "m"]).astype(np.float32)
     net = NeuralClassifier(module__hidden_sizes=(2,), max_epochs=1, random_state=0)
-    model = CalibratedClassifier(net, COLUMN.calibrator, cv=2, groups=[2, 1])
+    model = CalibratedClassifier(
+        net, COLUMN.calibrator, cv=2, n_repeats=1, groups=[2, 1]
+    )
     model.fit(numbers, (Y == "yes").astype(int))
     path = tmp_path / "model.safetensors"
     sklearn_calib.save(model, path)

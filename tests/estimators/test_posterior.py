@@ -26,9 +26,9 @@ NET = NeuralClassifier(
     loss="focal",
     loss__gamma=3.0,
     module__hidden_sizes=(32,),
-    batch_size=512,
-    max_epochs=15,
-    lr=0.01,
+    batch_size=1000,
+    max_epochs=6,
+    lr=0.02,
     posterior=True,
     random_state=0,
 )
@@ -64,7 +64,7 @@ def test_predictions_stay_the_same():
 
 def test_calibrating_afterwards_takes_the_posterior():
     net = clone(NET).set_params(max_epochs=4)
-    model = CalibratedClassifier(net, TemperatureScaling(), cv=2).fit(X, Y)
+    model = CalibratedClassifier(net, TemperatureScaling(), cv=2, n_repeats=1).fit(X, Y)
     temperatures = [c.calibrator.temperature_ for c in model.calibrated_classifiers_]
     np.testing.assert_allclose(temperatures, 1, atol=0.15)
 

@@ -328,7 +328,9 @@ def test_around_other_estimators():
     """In a search, and with a calibrated classifier."""
     X, y = make_data()
     search = GridSearchCV(GaussianNB(), {"var_smoothing": [1e-9, 1e-1]}, cv=2)
-    calibrated = CalibratedClassifier(GaussianNB(), TemperatureScaling(), cv=2)
+    calibrated = CalibratedClassifier(
+        GaussianNB(), TemperatureScaling(), cv=2, n_repeats=1
+    )
     for estimator in (search, calibrated, make_pipeline(StandardScaler(), search)):
         model = selective(estimator, max_risk=0.2, cv=2).fit(X, y)
         assert model.score(X, y) > 0.8

@@ -221,7 +221,9 @@ def test_a_second_module_is_searched_and_calibrated():
     net = TwoModules(max_epochs=1, lr=0.01, random_state=0)
     search = GridSearchCV(net, grid, cv=2, error_score="raise")
     assert search.fit(X, y).best_params_["module2__n_hidden"] in (2, 3)
-    model = CalibratedClassifier(search.best_estimator_, TemperatureScaling(), cv=2)
+    model = CalibratedClassifier(
+        search.best_estimator_, TemperatureScaling(), cv=2, n_repeats=1
+    )
     assert model.fit(X, y).predict_proba(X).shape == (60, 3)
 
 

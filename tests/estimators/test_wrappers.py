@@ -41,7 +41,9 @@ Y = np.arange(200) % 2
 X = np.column_stack([Y + RNG.normal(size=200), np.arange(200) % 3]).astype(np.float32)
 SCALING = TemperatureScaling()
 WRAPPERS = {
-    "calibrated": lambda estimator: CalibratedClassifier(estimator, SCALING, cv=2),
+    "calibrated": lambda estimator: CalibratedClassifier(
+        estimator, SCALING, cv=2, n_repeats=1
+    ),
     "selective": lambda estimator: SelectiveClassifier(
         estimator, coverage=0.5, abstain_label=-1, cv=2
     ),
@@ -143,7 +145,7 @@ def test_the_ways_out_of_raw_scores_work(wrap):
 
     logits = Raw().fit(X, Y).predict_proba(X)
     TemperatureScaling(from_logits=True).fit(logits, Y)
-    inner = CalibratedClassifier(Declared(), SCALING, cv=2)
+    inner = CalibratedClassifier(Declared(), SCALING, cv=2, n_repeats=1)
     assert wrap(inner).fit(X, Y).predict_proba(X).shape == (200, 2)
 
 
@@ -227,7 +229,9 @@ def test_parameters_that_are_set_after_fit_do_not_change_predictions():
 
 
 def test_groups_are_those_of_fit():
-    model = CalibratedClassifier(LogisticRegression(), SCALING, cv=2).fit(X, Y)
+    model = CalibratedClassifier(LogisticRegression(), SCALING, cv=2, n_repeats=1).fit(
+        X, Y
+    )
     expected = model.predict_proba(X)
     model.set_params(calibrator=PerGroupCalibrator(SCALING))
     np.testing.assert_array_equal(model.predict_proba(X), expected)
@@ -243,7 +247,9 @@ def test_groups_are_those_of_fit_with_routing():
     with config_context(enable_metadata_routing=True):
         calibrator = PerGroupCalibrator(SCALING).set_fit_request(groups=True)
         calibrator.set_predict_proba_request(groups=True)
-        model = CalibratedClassifier(LogisticRegression(), calibrator, cv=2)
+        model = CalibratedClassifier(
+            LogisticRegression(), calibrator, cv=2, n_repeats=1
+        )
         expected = model.fit(X, Y, groups=Y).predict_proba(X, groups=Y)
         model.set_params(calibrator=SCALING)
         np.testing.assert_array_equal(model.predict_proba(X, groups=Y), expected)
