@@ -1,11 +1,12 @@
 """An interrupt ends training, and no partial result is taken for a final one."""
 
+import os
+import runpy
 import signal
-import subprocess
 import sys
-import textwrap
 import threading
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ from sklearn_calib import (
 )
 from sklearn_calib.estimators import MLP
 
+SCRIPT = Path(__file__).with_name("train_until_interrupt.py")
 X, y = make_classification(n_samples=120, n_informative=6, n_classes=3, random_state=0)
 
 
@@ -286,27 +288,15 @@ def test_stage_1_leaves_nothing_and_stage_2_a_head(interrupt):
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows sends no SIGINT")
-def test_ctrl_c_in_a_process_of_its_own():
-    code = """
-        from sklearn.datasets import load_iris
-        from skorch.callbacks import Callback
-        from sklearn_calib import NeuralClassifier
-
-        class Tell(Callback):
-            def on_epoch_end(self, net, **kwargs):
-                print(len(net.history), flush=True)
-
-        X, y = load_iris(return_X_y=True)
-        net = NeuralClassifier(max_epochs=10**6, random_state=0, callbacks=[Tell()])
-        try:
-            net.fit(X, y)
-        except KeyboardInterrupt:
-            print("interrupted", net.interrupted_, net.predict_proba(X).shape)
-    """
-    command = [sys.executable, "-c", textwrap.dedent(code)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout.readline().strip() == "1"
-        process.send_signal(signal.SIGINT)
-        *_, last = process.communicate(timeout=60)[0].splitlines()
-    assert last == "interrupted True (150, 3)"
-    assert process.returncode == 0
+def test_ctrl_c_in_a_process_of_its_own(processes, end):
+    receiver, sender = processes.Pipe(duplex=False)
+    arguments = str(SCRIPT), {"SENDER": sender}, "a process of its own"
+    process = processes.Process(target=runpy.run_path, args=arguments)
+    process.start()
+    sender.close()
+    assert receiver.recv() == 1
+    os.kill(process.pid, signal.SIGINT)
+    while isinstance(last := receiver.recv(), int):
+        pass
+    assert last == (True, (150, 3))
+    assert end(process) == 0
