@@ -235,7 +235,7 @@ def make_refcal(**params):
 
 def make_calibrated(**params):
     net = make_net(max_epochs=3)
-    return CalibratedClassifier(net, TemperatureScaling(), cv=2, **params)
+    return CalibratedClassifier(net, TemperatureScaling(), cv=2, n_repeats=1, **params)
 
 
 def make_selective(**params):

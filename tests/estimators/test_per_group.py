@@ -31,7 +31,7 @@ from sklearn_calib.calibrators import (
 from sklearn_calib.deployment import PriorShiftClassifier
 from sklearn_calib.metrics import expected_calibration_error, per_group
 
-N = 600
+N = 300
 
 
 def make_table():
@@ -110,7 +110,7 @@ def test_groups_are_a_column_or_passed(ensemble):
 
 def test_each_fold_uses_its_own_rows():
     """The calibrator of a fold is fitted to its test part."""
-    cv = [(np.arange(200, N), np.arange(200)), (np.arange(200), np.arange(200, N))]
+    cv = [(np.arange(100, N), np.arange(100)), (np.arange(100), np.arange(100, N))]
     model = clone(COLUMN).set_params(cv=cv).fit(X, Y)
     for pair, (train, test) in zip(model.calibrated_classifiers_, cv, strict=True):
         base = clone(BASE).fit(X.iloc[train], Y[train])

@@ -39,7 +39,7 @@ def make_data(n_samples=600, n_classes=3, random_state=0):
 
 def selective(estimator=None, **params):
     """Return a classifier that abstains with -1."""
-    params = {"abstain_label": -1, **params}
+    params = {"abstain_label": -1, "cv": 2, **params}
     return SelectiveClassifier(estimator or GaussianNB(), **params)
 
 
@@ -285,7 +285,7 @@ def test_metadata_are_routed():
 def test_string_labels(as_type):
     X, y = make_data()
     names = NAMES[y].astype(as_type)
-    model = SelectiveClassifier(GaussianNB(), coverage=0.6).fit(X, names)
+    model = SelectiveClassifier(GaussianNB(), coverage=0.6, cv=2).fit(X, names)
     numbers = selective(coverage=0.6).fit(X, y).predict(X)
     expected = np.append(NAMES.astype(object), "abstain")[numbers]
     np.testing.assert_array_equal(model.predict(X), expected)
@@ -343,7 +343,7 @@ def test_pandas():
     X, y = make_data()
     frame = pd.DataFrame(X, columns=["a", "b", "c"]).sample(frac=1, random_state=0)
     target = pd.Series(NAMES[y], name="class").loc[frame.index]
-    model = SelectiveClassifier(GaussianNB(), coverage=0.5).fit(frame, target)
+    model = SelectiveClassifier(GaussianNB(), coverage=0.5, cv=2).fit(frame, target)
     np.testing.assert_array_equal(model.feature_names_in_, frame.columns)
     expected = clone(model).fit(frame.to_numpy(), target.to_numpy())
     np.testing.assert_array_equal(

@@ -308,7 +308,7 @@ REFUSED_IN_FIT = {
 @pytest.mark.parametrize("name", REFUSED_WHEN_SET)
 @pytest.mark.parametrize("is_fitted", [False, True], ids=["new", "fitted"])
 def test_an_unknown_name_is_refused_when_set(name, is_fitted):
-    net = clone(NET).fit(X, y) if is_fitted else clone(NET)
+    net = copy.deepcopy(plain_net()) if is_fitted else clone(NET)
     before = net.get_params(deep=False)
     with pytest.raises(ValueError, match=REFUSED_WHEN_SET[name]):
         net.set_params(**{"max_epochs": 9, "loss": "focal", name: 1})
@@ -318,7 +318,7 @@ def test_an_unknown_name_is_refused_when_set(name, is_fitted):
 @pytest.mark.parametrize("name", REFUSED_IN_FIT)
 @pytest.mark.parametrize("is_fitted", [False, True], ids=["new", "fitted"])
 def test_an_unknown_name_is_refused_in_fit(name, is_fitted):
-    net = clone(NET).fit(X, y) if is_fitted else clone(NET)
+    net = copy.deepcopy(plain_net()) if is_fitted else clone(NET)
     with pytest.raises(ValueError, match=REFUSED_IN_FIT[name]):
         net.set_params(**{name: 1}).fit(X, y)
 

@@ -27,7 +27,7 @@ def data():
 
 
 def shift(estimator, **params):
-    return PriorShiftClassifier(estimator, n_resamples=20, random_state=0, **params)
+    return PriorShiftClassifier(estimator, n_resamples=5, random_state=0, **params)
 
 
 def assert_same(again, model, X):
