@@ -1,5 +1,7 @@
 """The average of classifiers that are trained on folds is calibrated."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
@@ -34,6 +36,11 @@ def fitted(*arguments, **options):
     return CalibratedClassifier(*arguments, **options).fit(X[TRAIN], Y[TRAIN])
 
 
+@cache
+def fitted_to_margins():
+    return fitted(LinearSVC(random_state=0))
+
+
 def draw_members(n_samples, variance, n_members, seed=0):
     """Return calibrated probabilities of classifiers, and labels.
 
@@ -45,7 +52,7 @@ def draw_members(n_samples, variance, n_members, seed=0):
     errors = np.sqrt(variance) * rng.normal(size=(n_members, n_samples))
     logits = np.stack([np.zeros_like(errors), true + errors], axis=2)
     scaling = TemperatureScaling(from_logits=True)
-    scaling.fit(np.concatenate(logits), np.tile(y, n_members))
+    scaling.fit(np.concatenate(logits[:2]), np.tile(y, 2))
     return np.array([scaling.predict_proba(member) for member in logits]), y
 
 
@@ -215,7 +222,7 @@ def test_explanation_in_words():
     text = fitted(GaussianNB(), TemperatureScaling(), n_repeats=1).explanation_
     assert text.startswith("Average of 3 classifiers, which is not calibrated again.")
     assert "Calibrator of classifier 1 to 3: TemperatureScaling" in text
-    model = fitted(LinearSVC(random_state=0))
+    model = fitted_to_margins()
     temperature = round(model.pool_temperature_, 3)
     assert f"calibrated with the temperature {temperature}." in model.explanation_
     assert "Calibrator of classifier 4 to 6: label 0: Weighted" in model.explanation_
@@ -225,7 +232,7 @@ def test_explanation_in_words():
 
 
 def test_margins_are_calibrated_by_default():
-    model = fitted(LinearSVC(random_state=0))
+    model = fitted_to_margins()
     for each in model.calibrated_classifiers_[0].calibrator.per_label_.calibrators_:
         assert each.weights_[0] == 0
     loss = log_loss(Y[TEST], model.predict_proba(X[TEST]))

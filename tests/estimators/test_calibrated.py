@@ -322,7 +322,8 @@ def test_memory_serves_parallel_candidates(tmp_path):
     classifier = CalibratedClassifier(GaussianNB(), None, cv=2, memory=tmp_path)
     grid = {"calibrator": [None, TemperatureScaling(), MetaCal(miscoverage=0.2)]}
     search = GridSearchCV(classifier, grid, cv=2, scoring="neg_log_loss", n_jobs=2)
-    search.fit(X, y)
+    with joblib.parallel_config("threading"):
+        search.fit(X, y)
     # None and the others of each fold, and the best of them on all data.
     assert len(list(tmp_path.rglob("output.pkl"))) == 2 * 2 + 1
     alone = clone(search).set_params(n_jobs=None, estimator__memory=None).fit(X, y)

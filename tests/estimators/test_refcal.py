@@ -60,7 +60,7 @@ def test_more_refined_than_one_stage():
     digits, labels = load_digits(return_X_y=True)
     noise = np.random.default_rng(0).normal(scale=0.4, size=digits.shape)
     parts = train_test_split(digits / 16 + noise, labels, random_state=0)
-    two = RefCalClassifier(refine__max_epochs=30, head__max_epochs=20, random_state=0)
+    two = RefCalClassifier(refine__max_epochs=15, head__max_epochs=20, random_state=0)
     one = NeuralClassifier(random_state=0)
     errors, scores = [], []
     for model in (one, two):
