@@ -1,6 +1,7 @@
 """CalibratedClassifier with a calibrator of groups."""
 
 import pickle
+from functools import cache
 
 import joblib
 import numpy as np
@@ -68,6 +69,12 @@ COLUMN = CalibratedClassifier(
     groups="sex",
 )
 PASSED = clone(COLUMN).set_params(groups=None)
+
+
+@cache
+def of_column():
+    """Return the classifier whose groups are a column, fitted."""
+    return clone(COLUMN).fit(X, Y)
 
 
 def logits_of(pair, data):
@@ -192,7 +199,7 @@ def test_groups_that_are_missing_or_not_used():
         model.predict(X[:3], groups=SEX[:4])
     with pytest.raises(TypeError, match=r"takes X only.* got also \['group'\]"):
         model.predict_proba(X, groups=SEX, group=SEX)
-    column = clone(COLUMN).fit(X, Y)
+    column = of_column()
     weight = np.arange(N) % 3
     assert model.score(X, Y, weight, groups=SEX) == column.score(X, Y, weight)
     for each in (column, model.uncalibrated()):
@@ -227,12 +234,12 @@ def test_weights_memory_jobs_frozen_and_copies(tmp_path):
     rows = np.arange(N).repeat(weight)
     repeated = clone(model).fit(X.iloc[rows], Y[rows]).predict_proba(X)
     np.testing.assert_allclose(proba, repeated, rtol=1e-6)
-    expected = clone(COLUMN).fit(X, Y).predict_proba(X)
+    expected = of_column().predict_proba(X)
     for params in ({"memory": tmp_path}, {"memory": tmp_path}, {"n_jobs": 2}):
         with joblib.parallel_config("threading"):
             found = clone(COLUMN).set_params(**params).fit(X, Y).predict_proba(X)
         np.testing.assert_array_equal(found, expected)
-    again = pickle.loads(pickle.dumps(clone(COLUMN).fit(X, Y)))
+    again = pickle.loads(pickle.dumps(of_column()))
     np.testing.assert_array_equal(again.predict_proba(X), expected)
 
 
@@ -252,7 +259,7 @@ def test_cross_validation_search_and_other_wrappers():
 
 
 def test_metadata_routing():
-    expected = clone(COLUMN).fit(X, Y).predict_proba(X)
+    expected = of_column().predict_proba(X)
     folds = list(GroupKFold(3).split(X, Y, X["site"]))
     by_site = clone(COLUMN).set_params(cv=folds).fit(X, Y).predict_proba(X)
     with sklearn.config_context(enable_metadata_routing=True):

@@ -287,8 +287,11 @@ def test_progress_of_both_stages(capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_auto_is_the_corruption_of_features():
-    given = clone(QUICK).set_params(augment=FeatureCorruption()).fit(X, y)
-    auto, none = (clone(QUICK).set_params(augment=a).fit(X, y) for a in ("auto", None))
-    np.testing.assert_array_equal(given.transform(X), auto.transform(X))
-    assert not np.allclose(none.transform(X), auto.transform(X))
+def test_auto_is_the_corruption_of_features(fitted):
+    assert fitted.augment == "auto"
+    given, none = (
+        clone(QUICK).set_params(augment=augment).fit(X, y)
+        for augment in (FeatureCorruption(), None)
+    )
+    np.testing.assert_array_equal(given.transform(X), fitted.transform(X))
+    assert not np.allclose(none.transform(X), fitted.transform(X))

@@ -220,12 +220,18 @@ def as_skorch_writes(payload):
     return change
 
 
+@cache
+def honest_content():
+    """Return the skops file of a net."""
+    return pytest.importorskip("skops.io").dumps(clone(NET).fit(X, y))
+
+
 @pytest.mark.parametrize("craft", [replace_bytes, as_skorch_writes, lift_guard])
 @pytest.mark.parametrize("pack", [pickle.dumps, in_zip, before_zip])
 def test_a_crafted_file_of_the_same_types_runs_no_command(craft, pack, tmp_path):
     skops = pytest.importorskip("skops.io")
     payload = pack(RunsCommand(f"touch {tmp_path / 'command_was_run'}"))
-    honest = skops.dumps(clone(NET).fit(X, y))
+    honest = honest_content()
     crafted = rewritten(honest, craft(payload))
     types = skops.get_untrusted_types(data=honest)
     assert [name.rpartition(".")[2] for name in types] == OWN
