@@ -84,7 +84,7 @@ def loss(y_true, y_proba, *, sample_weight=None):
 @pytest.mark.parametrize("metric", OTHERS.values(), ids=OTHERS)
 @all_methods
 def test_other_metrics_hold_their_value(metric, method):
-    y_true, y_proba = draw(np.random.default_rng(0))
+    y_true, y_proba = draw(np.random.default_rng(0), n_samples=60)
     low, high = bootstrap_interval(
         metric, y_true, y_proba, method=method, n_resamples=50, random_state=0
     )

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 from joblib import parallel_config
-from sklearn.metrics import brier_score_loss, log_loss
+from sklearn.metrics import log_loss
 
 from sklearn_calib.metrics import (
     aurc_loss,
@@ -21,6 +21,12 @@ from sklearn_calib.metrics import (
 )
 from sklearn_calib.metrics._draws import take_sample
 from sklearn_calib.metrics._model_selection.error_excess import N_FOLDS, gap_error
+
+
+def brier_score_loss(y_true, y_proba, *, sample_weight=None):
+    """Return the Brier score, without the checks that make draws slow."""
+    return np.average((y_true - y_proba) ** 2, weights=sample_weight)
+
 
 METRICS = {
     "aurc": aurc_loss,

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from joblib import parallel_config
-from sklearn.metrics import accuracy_score, log_loss
+from sklearn.metrics import accuracy_score, log_loss as sklearn_log_loss
 
 from sklearn_calib.metrics import (
     augrc_loss,
@@ -22,9 +22,17 @@ METRICS = [
     classwise_calibration_error,
     expected_calibration_error,
     partial(expected_calibration_error, strategy="isotonic"),
-    log_loss,
+    sklearn_log_loss,
     root_brier_score_loss,
 ]
+
+
+def log_loss(y_true, y_proba, *, labels=None, sample_weight=None):
+    """Return the log loss, without the checks that make draws slow."""
+    codes = np.searchsorted(np.unique(y_true if labels is None else labels), y_true)
+    both = y_proba if y_proba.ndim == 2 else np.column_stack([1 - y_proba, y_proba])
+    likelihood = both[np.arange(len(codes)), codes]
+    return -np.average(np.log(likelihood), weights=sample_weight)
 
 
 @pytest.fixture
