@@ -172,7 +172,7 @@ def test_chi_square_law_of_sparse_bins_warns(options):
 def test_level_of_hosmer_lemeshow_in_sparse_bins(n_samples, n_classes, rare):
     """The level is 0.05, up to three standard errors; chi-square has 0.28."""
     rng, rejected = np.random.default_rng(0), 0
-    for _ in range(150):
+    for _ in range(300):
         proba = rng.dirichlet(np.r_[1, np.full(n_classes - 1, rare)], size=n_samples)
         uniform = rng.uniform(size=(n_samples, 1))
         codes = (uniform >= proba.cumsum(axis=1)[:, :-1]).sum(axis=1)
@@ -180,7 +180,7 @@ def test_level_of_hosmer_lemeshow_in_sparse_bins(n_samples, n_classes, rare):
             codes, proba, labels=range(n_classes), n_resamples=19,
             random_state=rng.integers(2**31),
         ).pvalue <= 0.05  # fmt: skip
-    assert rejected <= 150 * 0.05 + 3 * np.sqrt(150 * 0.05 * 0.95)
+    assert rejected <= 300 * 0.05 + 3 * np.sqrt(300 * 0.05 * 0.95)
 
 
 def test_degrees_of_freedom():
