@@ -3,6 +3,7 @@
 import json
 import pickle
 import warnings
+from functools import cache
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ def make_problem(seed, n_classes=None):
     return (temperature * true).astype(np.float32), codes
 
 
+@cache
 def relative_error(seed):
     logits, codes = make_problem(seed)
     labels = range(logits.shape[1])
