@@ -4,8 +4,6 @@ from math import nan
 
 import pytest
 
-from sklearn_calib.estimators._selective import thresholds
-
 
 @pytest.fixture(scope="module")
 def memory(tmp_path_factory):
@@ -16,4 +14,5 @@ def memory(tmp_path_factory):
 @pytest.fixture
 def no_lowest_limit(monkeypatch):
     """Skip the search for the limits that an error message contains."""
-    monkeypatch.setattr(thresholds, "_lowest_limit", lambda *_: nan)
+    name = "sklearn_calib.estimators._selective.thresholds._lowest_limit"
+    monkeypatch.setattr(name, lambda *_: nan)
