@@ -151,8 +151,13 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
-    """Start with slow tests, so that no process is left with one at the end."""
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    """Start with slow tests, so that no process is left with one at the end.
+
+    Those of pages and recipes, the longest, are the last in the order of the files.
+    """
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    quick = [item for item in items if not item.get_closest_marker("slow")]
+    items[:] = slow[::-1] + quick
 
 
 def pytest_collection_finish():
