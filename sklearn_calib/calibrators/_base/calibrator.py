@@ -6,7 +6,6 @@ import inspect
 import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterable
-from functools import cache
 from typing import Any, Self
 
 import numpy as np
@@ -183,12 +182,6 @@ class Calibrator(
         if "_fit" in vars(cls) and "_fit_again" not in vars(cls):
             # The same method, which mypy does not allow to set.
             cls._fit_again = Calibrator._fit_again  # type: ignore[method-assign]
-
-    @classmethod
-    @cache
-    def _get_param_names(cls) -> list[str]:
-        """Return the names of the parameters, without inspecting them in each fit."""
-        return super()._get_param_names()
 
     @property
     def _start_schema(self) -> dict[str, Spec]:
