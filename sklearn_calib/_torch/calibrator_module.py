@@ -85,6 +85,7 @@ class CalibratorModule(nn.Module):
         self.takes_log_odds = takes_log_odds
         # Only its dtype is used: with the buffers, it follows that of the module.
         self.register_buffer("precision", torch.zeros((), dtype=torch.float64))
+        self.numbers: dict[str, Any] = {}
         graph = _Steps(self)
         graph.add("Input", [])
         self.output = expression(Tensor(graph, 0, np.float64)).value
@@ -105,25 +106,15 @@ class CalibratorModule(nn.Module):
         dtype = torch.promote_types(self.precision.dtype, torch.float32)
         # In float32, a smaller number would be 0, whose logarithm is infinite.
         tiny = torch.finfo(dtype).tiny
-        arrays = {
-            name: each.to(dtype) if each.is_floating_point() else each
-            for name, each in self.named_buffers()
-        }
-        values = [X.to(dtype)]
-        for op_type, inputs, options in self.steps:
+        # The inputs of a step: earlier results by index, buffers and numbers by name.
+        values: dict[Any, Any] = {0: X.to(dtype)}
+        for name, each in self.named_buffers():
+            values[name] = each.to(dtype) if each.is_floating_point() else each
+        for name, number in self.numbers.items():
+            values[name] = tiny if 0 < number < tiny else number
+        for index, (op_type, inputs, options) in enumerate(self.steps, start=1):
             function = SYMBOLS.get(op_type) or FUNCTIONS[op_type]
-            # Not by a method, which torch.compile would trace for each input.
-            given = [
-                values[each]
-                if isinstance(each, int)
-                else arrays[each]
-                if isinstance(each, str)
-                else tiny
-                if 0 < each[0] < tiny
-                else each[0]
-                for each in inputs
-            ]
-            values.append(function(*given, **options))
+            values[index] = function(*[values[each] for each in inputs], **options)
         proba = values[self.output]
         return proba.to(X.dtype) if X.is_floating_point() else proba
 
@@ -134,8 +125,8 @@ class CalibratorModule(nn.Module):
 class _Steps:
     """Operators of an expression, in their order.
 
-    A result is an index, a number a tuple, and an array the name of a buffer, so that
-    arrays move with the module.
+    A result is an index, and a constant a name: an array is a buffer, so that it moves
+    with the module.
     """
 
     def __init__(self, module: CalibratorModule) -> None:
@@ -144,7 +135,9 @@ class _Steps:
 
     def constant(self, values: Any) -> Any:
         if values.ndim == 0:
-            return (values.item(),)
+            name = f"number_{len(self.module.numbers)}"
+            self.module.numbers[name] = values.item()
+            return name
         name = f"constant_{len(list(self.module.buffers()))}"
         self.module.register_buffer(name, torch.tensor(np.array(values)))
         return name
