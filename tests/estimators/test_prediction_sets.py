@@ -1,7 +1,9 @@
 """`PredictionSetClassifier`: recorded sets, coverage, and use with scikit-learn."""
 
 import pickle
+import runpy
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -9,7 +11,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import betabinom
 from sklearn import config_context
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
@@ -30,26 +32,8 @@ from sklearn_calib.estimators import PredictionSetClassifier
 SCORES = ["lac", "aps", "raps"]
 NAMES = np.array(["ant", "bee", "cat", "dog"])
 all_scores = pytest.mark.parametrize("score", SCORES)
-
-
-class Recorded(ClassifierMixin, BaseEstimator):
-    """Fitted classifier whose features are its predicted probabilities."""
-
-    def __init__(self, n_classes=4):
-        self.n_classes = n_classes
-
-    def fit(self, *_):
-        return self
-
-    def __sklearn_is_fitted__(self):
-        return True
-
-    @property
-    def classes_(self):
-        return np.arange(self.n_classes)
-
-    def predict_proba(self, X):
-        return X
+HELPERS = Path(__file__).parents[2] / "benchmarks" / "studies" / "helpers"
+Recorded = runpy.run_path(str(HELPERS / "recorded.py"))["Recorded"]
 
 
 class Draws(np.random.RandomState):

@@ -26,4 +26,4 @@ if "SENDER" in globals():
     try:
         net.fit(X, y)
     except KeyboardInterrupt:
-        SENDER.send((net.interrupted_, net.predict_proba(X).shape))  # noqa: F821
+        SENDER.send((net.interrupted_, net.predict_proba(X).shape))  # noqa: F821 - as above

@@ -27,7 +27,7 @@ from sklearn_calib.metrics import (
 )
 
 
-def log_loss(y_true, y_proba, *, labels=None, sample_weight=None):  # noqa: ARG001
+def log_loss(y_true, y_proba, *, labels=None, sample_weight=None):  # noqa: ARG001 - per_label passes it
     """Return the log loss, without the checks that make draws slow."""
     proba = np.where(y_true, y_proba, 1 - np.asarray(y_proba))
     return -np.average(np.log(proba), weights=sample_weight)

@@ -203,7 +203,7 @@ def threshold_for_risk(confidence, risks, losses, delta):
     starts = {*assigned, *range(min(assigned), n_tests, BLOCK), n_tests}
     for start, end in pairwise(sorted(starts)):
         level += assigned.get(start, 0.0)
-        if not level:
+        if not level:  # none is left after a test that does not reject
             continue
         pvalue = _largest_pvalue(tested, slice(start, end))
         n_rejected = np.append(pvalue > level, True).argmax()
