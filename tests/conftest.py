@@ -192,7 +192,7 @@ def pytest_runtest_setup():
     import torch
 
     np.random.seed(0)  # noqa: NPY002, as scikit-learn draws from it
-    # Without devices that are not used yet, which would take a hundred times as long.
+    # Seeding devices that are not used yet would take a hundred times as long.
     torch.default_generator.manual_seed(0)
     if torch.cuda.is_initialized():
         torch.cuda.manual_seed_all(0)
@@ -408,7 +408,7 @@ def peak_memory():
 
 @pytest.fixture(scope="session")
 def operators_of_onnx():
-    """Let torch collect the operators of ONNX once, and not for each export: 1 s."""
+    """Let torch collect the operators of ONNX once; each time, it takes a second."""
     with pytest.MonkeyPatch.context() as patch:
         with suppress(ImportError, AttributeError):  # of other versions of torch
             from torch.onnx._internal.exporter._registration import ONNXRegistry

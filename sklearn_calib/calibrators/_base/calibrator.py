@@ -401,7 +401,7 @@ class Calibrator(
         return np.hstack([np.zeros_like(X) if self.from_logits else 1 - X, X])
 
     def _has_shape_of_fit(self, X: Floats) -> bool:
-        """Return whether an array, as that of `fit`, has as many columns."""
+        """Return whether X has as many columns as in `fit`, where they had no names."""
         has_names = hasattr(self, "feature_names_in_")
         return not has_names and X.shape[1] == self.n_features_in_
 
