@@ -2,6 +2,7 @@
 
 import doctest
 import inspect
+import linecache
 import pkgutil
 import re
 from importlib import import_module
@@ -85,6 +86,7 @@ def test_examples_run(name):
     if name in OPTIONAL:
         pytest.importorskip(OPTIONAL[name], reason=f"for the example of {name}")
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    linecache.clearcache()  # doctest looks for changes of all files in it
     failures, _ = doctest.testmod(import_module(name), optionflags=flags)
     plt.close("all")
     assert not failures, "see the captured output"
