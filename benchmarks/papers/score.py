@@ -44,9 +44,11 @@ def write_logits(path, arrays):
         else (array - array.max(1, keepdims=True)).astype(np.float16)
         for name, array in arrays.items()
     }
-    part = path.with_name(f"part-{os.getpid()}-{path.name}")
-    np.savez_compressed(part, **short)
-    part.replace(path)  # an interruption leaves no half of a file
+    # An interruption leaves no half of a file whose name ends with ".npz".
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    with part.open("wb") as file:
+        np.savez_compressed(file, **short)
+    part.replace(path)
 
 
 def read_logits(path):
