@@ -265,13 +265,14 @@ def test_an_interruption_leaves_no_half_of_a_file(run, tmp_path, monkeypatch):
     before = path.read_bytes()
 
     def fail(file, **_):
-        file.write_bytes(b"PK")
+        file.write(b"PK")
         raise KeyboardInterrupt
 
     monkeypatch.setattr(np, "savez_compressed", fail)
     with pytest.raises(KeyboardInterrupt):
         run.score.write_logits(path, logits)
     assert path.read_bytes() == before
+    assert [*tmp_path.glob("*.npz")] == [path]
 
 
 @pytest.mark.parametrize("rows", [ROWS, [{**row, "new": 1.0} for row in ROWS]])
