@@ -322,6 +322,6 @@ def test_around_a_network_in_a_file(tmp_path):
         )
     ]
 )
-@pytest.mark.filterwarnings("default")
+@pytest.mark.filterwarnings("ignore:The temperature with the smallest log loss is")
 def test_sklearn_checks(estimator, check):
     check(estimator.set_params(cv=2, n_repeats=1))
