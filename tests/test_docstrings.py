@@ -2,10 +2,10 @@
 
 import doctest
 import inspect
-import linecache
 import pkgutil
 import re
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -32,8 +32,11 @@ METHODS = {
     if not attribute.startswith("_") and callable(getattr(thing, attribute))
 }
 
+# Not with inspect.getsource: doctest would look for changes of all these files.
 WITH_EXAMPLES = [
-    name for name in MODULES if ">>> " in inspect.getsource(import_module(name))
+    name
+    for name in MODULES
+    if ">>> " in Path(import_module(name).__file__).read_text("utf-8")
 ]
 # Modules whose examples need a package that is not a dependency.
 OPTIONAL = {"sklearn_calib.calibrators._combined.boosting": "lightgbm"}
@@ -86,7 +89,6 @@ def test_examples_run(name):
     if name in OPTIONAL:
         pytest.importorskip(OPTIONAL[name], reason=f"for the example of {name}")
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-    linecache.clearcache()  # doctest looks for changes of all files in it
     failures, _ = doctest.testmod(import_module(name), optionflags=flags)
     plt.close("all")
     assert not failures, "see the captured output"
