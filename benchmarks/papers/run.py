@@ -33,6 +33,8 @@ from filelock import FileLock
 from joblib import Parallel, delayed
 from tqdm import tqdm
 
+from sklearn_calib._state.whole_file import whole_file
+
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 SIZES = ["small", "medium", "paper"]
@@ -150,9 +152,8 @@ def rewrite(results, path):
 
 def write(text, path):
     """Replace the text of a file in one step."""
-    part = path.with_suffix(".part")
-    part.write_text(text, newline="")
-    part.replace(path)
+    with whole_file(path) as part:
+        part.write_text(text, newline="")
 
 
 def do_missing(options, folder):

@@ -1,6 +1,5 @@
 """Metrics of a run on the test set, before and after post-hoc calibration."""
 
-import os
 import platform
 import subprocess
 from pathlib import Path
@@ -14,6 +13,7 @@ from sklearn.metrics import log_loss
 import sklearn_calib
 from sklearn_calib._numerics.confidence import negative_entropy
 from sklearn_calib._numerics.softmax import softmax
+from sklearn_calib._state.whole_file import whole_file
 from sklearn_calib.calibrators import (
     StructuredMatrixScaling,
     StructuredVectorScaling,
@@ -44,11 +44,8 @@ def write_logits(path, arrays):
         else (array - array.max(1, keepdims=True)).astype(np.float16)
         for name, array in arrays.items()
     }
-    # An interruption leaves no half of a file whose name ends with ".npz".
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    with part.open("wb") as file:
+    with whole_file(path) as part, part.open("wb") as file:
         np.savez_compressed(file, **short)
-    part.replace(path)
 
 
 def read_logits(path):

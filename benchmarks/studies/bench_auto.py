@@ -65,6 +65,7 @@ from threadpoolctl import threadpool_limits
 
 from sklearn_calib._numerics.softmax import lift_zeros, softmax
 from sklearn_calib._sklearn.response import holds_logits, predict_scores
+from sklearn_calib._state.whole_file import whole_file
 from sklearn_calib.calibrators import (
     AutoCalibrator,
     JointBetaCalibration,
@@ -182,7 +183,9 @@ def predict_all(folder, half):
             classifier.fit(X, y)
             from_logits = holds_logits(classifier)
             scores = predict_scores(classifier, rest, from_logits)
-            np.savez(path, scores=scores, labels=y_rest, from_logits=from_logits)
+            arrays = {"scores": scores, "labels": y_rest, "from_logits": from_logits}
+            with whole_file(path) as part, part.open("wb") as file:
+                np.savez(file, **arrays)
 
 
 def read_scores(folder, half):

@@ -47,6 +47,7 @@ from threadpoolctl import threadpool_limits
 
 from sklearn_calib import CalibratedClassifier
 from sklearn_calib._expressions.rows import log_of_tiny, pool
+from sklearn_calib._state.whole_file import whole_file
 from sklearn_calib.calibrators import TemperatureScaling, get_calibrator
 from sklearn_calib.estimators._calibrated.average import fit_pool
 from sklearn_calib.metrics import expected_calibration_error
@@ -292,7 +293,8 @@ def outcomes(stage, model, calibrator, seed, data, path):
         return
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        np.savez(path, **predict(make, seed, X, y, X_test))
+        with whole_file(path) as part, part.open("wb") as file:
+            np.savez(file, **predict(make, seed, X, y, X_test))
     for name, proba in candidates(dict(np.load(path)), calibrator, y):
         yield name, measured(proba, y_test)
 

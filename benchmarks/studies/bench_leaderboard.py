@@ -56,6 +56,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
+from sklearn_calib._state.whole_file import whole_file
+
 CHECKOUT = Path(__file__).parents[2]
 RESULTS = Path(__file__).parent / "calarena" / "leaderboard.csv"
 PAGE = CHECKOUT / "doc" / "leaderboard.md"
@@ -97,7 +99,8 @@ def cached(path, compute):
     """Return the arrays in a file, computed first if it does not exist."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        np.savez_compressed(path, *compute())
+        with whole_file(path) as part, part.open("wb") as file:
+            np.savez_compressed(file, *compute())
     return list(np.load(path).values())
 
 
