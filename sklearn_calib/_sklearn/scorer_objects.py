@@ -87,7 +87,7 @@ def metric_and_input(scorer: Any, proba: Floats) -> tuple[Any, Floats]:
     """
     metric, sign = metric_of(scorer)
     if not isinstance(scorer, LabelledScorer):
-        return partial(_call_scorer, scorer, sign), proba
+        return partial(call_scorer, scorer, sign), proba
     if metric.keywords.get("pos_label") is not None:
         return metric, proba  # the metric selects the column of this class
     # As in the scorer.
@@ -95,7 +95,7 @@ def metric_and_input(scorer: Any, proba: Floats) -> tuple[Any, Floats]:
     return metric, proba[:, 1] if is_binary else proba
 
 
-def _call_scorer(
+def call_scorer(
     scorer: Any,
     sign: int,
     y_true: ArrayLike,

@@ -12,7 +12,8 @@ from sklearn import metrics
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 
-from sklearn_calib._sklearn.scorer_objects import LabelledScorer, Scorer
+from sklearn_calib._sklearn.sample_values import values_of_samples
+from sklearn_calib._sklearn.scorer_objects import LabelledScorer, Scorer, metric_of
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import (
     INTERVAL,
@@ -197,12 +198,9 @@ def estimate_performance(
         # Some scorers do not know which of two other labels is the positive class.
         classes = np.arange(n_classes)
     score = _Score(metric, PredictedProbabilities(classes))
-    draws = np.array(
-        [
-            score(proba, codes, weight)
-            for codes in _draws(proba, n_resamples, check_random_state(random_state))
-        ]
-    )
+    drawn = _draws(proba, n_resamples, check_random_state(random_state))
+    measure = score.mean if score.is_mean(proba, weight) else score
+    draws = np.array([measure(proba, codes, weight) for codes in drawn])
     known = draws[~np.isnan(draws)]
     if not len(known):
         raise ValueError(
@@ -272,6 +270,21 @@ class _Score:
             np.append(codes, absent),
             np.append(weight, np.zeros(len(absent))),
         )
+
+    def is_mean(self, proba: Floats, weight: Weights) -> bool:
+        """Return whether the score is a known mean, which is faster to compute."""
+        codes = np.arange(len(proba)) % proba.shape[1]
+        mean = self.mean(proba, codes, weight)
+        if np.isnan(mean):
+            return False
+        return bool(np.isclose(mean, self(proba, codes, weight), rtol=1e-6, atol=0))
+
+    def mean(self, proba: Floats, codes: Array, weight: Weights) -> float:
+        """Return the mean of the values of the samples; NaN if they are unknown."""
+        metric, sign = metric_of(self.scorer)
+        labels = np.arange(proba.shape[1])
+        values = values_of_samples(metric, codes, proba, labels)
+        return np.nan if values is None else sign * np.average(values, weights=weight)
 
     def _score(self, proba: Floats, codes: Array, weight: Weights) -> float:
         y_true = self.predictions.classes_[codes]

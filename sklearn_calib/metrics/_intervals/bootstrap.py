@@ -210,7 +210,8 @@ def bootstrap_interval(
 
     draws = confidence_level, n_resamples, rng
     progress: Options = {"n_jobs": n_jobs, "verbose": verbose}
-    return interval(sample.with_classes(), value, method, *draws, **progress)
+    sample = sample.with_classes().with_values()
+    return interval(sample, value, method, *draws, **progress)
 
 
 def interval_or_nan(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -68,9 +67,7 @@ class PairedSample(NamedTuple):
         """Return the difference, optionally for swapped rows or other weights."""
         a, b = self.a, self.b
         if swapped is not None:
-            swapped = swapped if a.y_proba.ndim == 1 else swapped[:, None]
-            a = replace(a, y_proba=np.where(swapped, self.b.y_proba, self.a.y_proba))
-            b = replace(b, y_proba=np.where(swapped, self.a.y_proba, self.b.y_proba))
+            a, b = a.swap(b, swapped), b.swap(a, swapped)
         return a.measure(weight=weight) - b.measure(weight=weight)
 
 
@@ -281,6 +278,7 @@ def difference_test(
         pvalue = {"greater": greater, "less": less}.get(alternative, both)
         low, high = (bounds + scale * ndtri(tail)) * [1, -1]
     else:
+        pair = PairedSample(a.with_values(), b.with_values())
         draw = partial(_draw_swapped, len(a.weight))
         swapped = measure_draws(pair.measure, draw, seeds[0], **progress)
         draws = measure_draws(pair.measure, a.draw_all, seeds[1], **progress)
