@@ -154,9 +154,12 @@ def pytest_collection_modifyitems(items):
     """Start with slow tests, so that no process is left with one at the end.
 
     Those of pages and recipes, the longest, are the last in the order of the files.
+    Tests that start processes follow one another: the first one in each process of
+    pytest waits until the modules that all of them need are loaded.
     """
     slow = [item for item in items if item.get_closest_marker("slow")]
     quick = [item for item in items if not item.get_closest_marker("slow")]
+    quick.sort(key=lambda item: "processes" not in item.fixturenames)
     items[:] = slow[::-1] + quick
 
 
