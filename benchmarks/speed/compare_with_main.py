@@ -102,6 +102,19 @@ def calibrator_case(name):
     return lambda: calibrator.fit(logits, y).predict_proba(logits)
 
 
+def evaluation_case(function):
+    """Return a call of a function with intervals, for the metrics of its default."""
+    from scipy.special import softmax
+
+    from sklearn_calib import deployment, evaluation
+
+    logits, y = scores(2000, 4)
+    proba, few = softmax(logits, axis=1), {"n_resamples": 20, "random_state": 0}
+    if function == "compare":
+        return lambda: evaluation.compare({"one": proba}, None, y, **few)
+    return lambda: deployment.estimate_performance(proba, **few)
+
+
 CASES = {
     "soft_rank, n = 128": partial(soft_rank_case, 128),
     "soft_rank, n = 16384": partial(soft_rank_case, 16384),
@@ -111,6 +124,8 @@ CASES = {
     **{f"loss {name}": partial(loss_case, name) for name in LOSSES},
     **{name: partial(metric_case, name) for name in METRICS},
     **{f"calibrator {name}": partial(calibrator_case, name) for name in CALIBRATORS},
+    "compare": partial(evaluation_case, "compare"),
+    "estimate_performance": partial(evaluation_case, "estimate_performance"),
 }
 
 
