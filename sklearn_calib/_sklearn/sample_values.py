@@ -19,9 +19,9 @@ def values_of_samples(
 ) -> Array | None:
     """Return the value of each sample, if a metric of scikit-learn is their mean.
 
-    The metric may be that of `metric_and_input`. Whoever needs the metric of many draws
-    of the samples need not call it, so that it does not check its input each time. The
-    caller compares the mean with the metric once, in case it computes something else.
+    The metric may be that of `metric_and_input`. For many draws of the samples, the
+    mean of the values is faster than the metric, which checks its input each time. The
+    caller must compare it with the metric once, in case this computes something else.
     """
     if isinstance(metric, partial) and metric.func is call_scorer:
         metric = metric_of(metric.args[0])[0]
