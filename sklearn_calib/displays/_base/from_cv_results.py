@@ -171,11 +171,9 @@ class FromCVResults(FromEstimator):
         names = _names(name, curve_kwargs, n_curves)
         drawing = {key: options.pop(key) for key in {"histogram"} & {*options}}
         one_color, marker = options.pop("color", None), None
-        options = {**cls._fold_options, **options}
+        options = {"ax": hidden_axes(), **cls._fold_options, **options}
         displays: list[Any] = [
-            cls.from_estimator(
-                estimator, *data, sample_weight=weight, ax=hidden_axes(), **options
-            )
+            cls.from_estimator(estimator, *data, sample_weight=weight, **options)
             for estimator, *data, weight in folds
         ]
         scores = cls._mean_scores(displays)

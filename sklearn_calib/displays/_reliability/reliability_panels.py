@@ -27,6 +27,7 @@ KINDS: dict[str, Any] = {
 }
 # The title of a panel has no space for the errors of more classifiers.
 MOST_ERRORS = 3
+TICKS = [0, 0.5, 1]
 
 
 class ReliabilityPanels(FromEstimator):
@@ -114,7 +115,10 @@ class ReliabilityPanels(FromEstimator):
                 if ax.get_legend():
                     ax.get_legend().remove()
                 ax.tick_params(labelleft=index % n_columns == 0)
-                ax.set(xticks=[0, 0.5, 1], xlabel="", ylabel="")
+                ax.set(xlabel="", ylabel="")
+            # Axes with a common x-axis have common ticks.
+            if panel.get_xticks().tolist() != TICKS:
+                panel.set_xticks(TICKS)
             below.tick_params(labelbottom=index + n_columns >= len(axes))
             if self._has_one_scale:
                 below.set_ylim(bottom, top)
