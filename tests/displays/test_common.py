@@ -407,7 +407,9 @@ def test_absent_class(name, classifier, draw):
     data = Y[seen], classifier.predict_proba(X)[seen]
     with pytest.raises(ValueError, match=r"got \['aster', 'rose'\]\. Pass labels="):
         draw(name, *data)
-    draw(name, *data, labels=classifier.classes_).figure_.draw_without_rendering()
+    figure = draw(name, *data, labels=classifier.classes_).figure_
+    figure.set_layout_engine("none")
+    figure.draw_without_rendering()
 
 
 @of_predictions

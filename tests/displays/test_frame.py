@@ -69,6 +69,7 @@ def test_curves():
     assert_array_equal(risk.frame()["oracle_risk"], risk.oracle_line_.get_ydata())
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("kind", ["bins", "corp", "smooth"])
 def test_panels_of_classes(kind):
     display = ClasswiseReliabilityDisplay.from_predictions(

@@ -42,7 +42,7 @@ def test_each_panel_shows_its_group(is_weighted, two_columns, without_drawing):
     plt.close("all")
     weight = 1.0 + np.arange(N_SAMPLES) % 3 if is_weighted else None
     proba = np.column_stack([1 - PROBA, PROBA]) if two_columns else PROBA
-    options = {"n_bins": 10, "strategy": "quantile", "confidence_level": 0.8}
+    options = {"n_bins": 4, "strategy": "quantile", "confidence_level": 0.8}
     display = draw(y_proba=proba, sample_weight=weight, **options)
     assert display.groups.tolist() == ["north", "south", "west", "overall"]
     for index, name in enumerate(display.groups):

@@ -1,5 +1,7 @@
 """Several classifiers on the same axes, histograms on a log scale, and confidences."""
 
+from functools import cache
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -85,25 +87,30 @@ def test_unknown_histogram():
         assert not plt.get_fignums()
 
 
+@cache
+def draw_probabilities(cls):
+    return cls.from_predictions(*FEW, **FAST, **FEW_BINS.get(cls, {}))
+
+
 @pytest.mark.parametrize("cls", OF_ONE_PROBABILITY)
 @pytest.mark.parametrize("kind", [bool, int, float])
 def test_confidence_and_correctness(cls, kind):
     """They are drawn as the probabilities that they come from."""
-    plt.close("all")
     y_true, proba = FEW
     confidence, correct = proba.max(axis=1), proba.argmax(axis=1) == y_true
-    options = FAST | FEW_BINS.get(cls, {})
+    options = FAST | FEW_BINS.get(cls, {}) | {"mode": "confidence"}
     given = correct.astype(kind), confidence
-    shown = cls.from_predictions(*given, mode="confidence", **options)
-    expected = cls.from_predictions(*FEW, **options)
+    shown = cls.from_predictions(*given, **options)
+    expected = draw_probabilities(cls)
     for name in ("prob_pred", "prob_true", "band"):
         assert_allclose(getattr(shown, name), getattr(expected, name))
     assert shown.ax_.get_ylabel() == "Accuracy"
     assert shown.line_.get_label() == expected.line_.get_label()
     # It is known which value means correct, even if no prediction is.
     never = given[0][~correct], confidence[~correct]
-    shown = cls.from_predictions(*never, mode="confidence", **options)
-    assert shown.histogram_ax_.lines[0].get_xdata()[0] == pytest.approx(0)
+    before = len(shown.histogram_ax_.lines)
+    again = cls.from_predictions(*never, ax=shown.ax_, **options)
+    assert again.histogram_ax_.lines[before].get_xdata()[0] == pytest.approx(0)
 
 
 @pytest.mark.parametrize(
