@@ -357,7 +357,7 @@ def test_full_size_takes_a_step(run, paper):
     options = run.read_options(["--paper", paper, "--size", "paper", "--seeds", "1"])
     plan = run.plan(options)
     settings = next(r["settings"] for r in plan if r["data"] == "cifar10")
-    splits = {"n_train": 4, "n_valid": 2, "n_calibration": 2, "n_test": 2}
+    splits = {"n_train": 3, "n_valid": 2, "n_calibration": 2, "n_test": 2}
     parts = run.data.read_splits("cifar10", **splits)
     loss = {"loss": "cross_entropy"}
     model = run.train.build(settings, loss, 0, parts, "cpu")
