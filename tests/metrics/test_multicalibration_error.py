@@ -42,8 +42,8 @@ def by_definition(y_true, proba, groups, weight=None, scale="size"):
             part *= part * variance.sum() / variance[member].sum()
         gaps = [
             weight[inside] @ (y_true - proba)[inside]
-            for low in proba[member]
-            for high in proba[member]
+            for low in {*proba[member]}
+            for high in {*proba[member]}
             if (inside := member & (low <= proba) & (proba <= high)).any()
         ]
         errors.append(np.sqrt(part) * np.abs(gaps).max() / weight[member].sum())
