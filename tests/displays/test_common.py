@@ -343,7 +343,7 @@ def test_classes_in_another_order(name, classifier, draw):
 
 
 @of_predictions
-def test_names_of_columns(name, classifier, draw):
+def test_names_of_columns(name, classifier, draw, without_drawing):
     """Columns with the names of classes are in the order of the classes."""
     proba, classes = classifier.predict_proba(X), classifier.classes_
     frame = pd.DataFrame(proba, columns=classes)
@@ -352,7 +352,8 @@ def test_names_of_columns(name, classifier, draw):
     with pytest.raises(ValueError, match="or by none of them"):
         draw(name, Y, frame.rename(columns={"iris": "lily"}))
     assert not plt.get_fignums()
-    draw(name, Y, frame[LABELS], labels=LABELS)
+    with without_drawing():
+        draw(name, Y, frame[LABELS], labels=LABELS)
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -92,6 +92,7 @@ def test_several_share_the_axes():
     assert [text.partition("\n")[0] for text in texts] == ["first", "second"]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_weights_equal_repetition_but_for_the_band():
     weight = np.arange(200) % 4
     one = draw(Y_TRUE, Y_PROBA, sample_weight=weight)

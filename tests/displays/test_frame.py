@@ -82,6 +82,7 @@ def test_panels_of_classes(kind):
         pd.testing.assert_frame_equal(part.reset_index(drop=True), one.frame())
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_epochs():
     table = GammaDynamicsDisplay.from_history(HISTORY).frame()
     expected = {

@@ -52,7 +52,7 @@ def texts(ax):
 @every_display
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_a_curve_for_each_test_fold(cls, n_classes, without_drawing):
-    results, X, y = validated(n_classes)
+    results, X, y = validated(n_classes, cv=2)
     weight = 1 + np.arange(len(y)) % 3
     displays = cls.from_cv_results(results, X, y, sample_weight=weight)
     assert len(plt.get_fignums()) == 1

@@ -223,6 +223,7 @@ def test_one_bin_has_all_samples():
     assert display.gamma.shape == (2, 1)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_run_with_validation_data_is_shown():
     net = fit(loss="adafocal", refit=True)
     display = GammaDynamicsDisplay.from_estimator(net)

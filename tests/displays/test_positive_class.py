@@ -64,12 +64,13 @@ def test_no_display_is_left_out():
 @of_one_class
 @pytest.mark.parametrize("pos_label", ["leave", "stay"])
 def test_axis_names_the_class_of_all_curves(cls, pos_label):
-    display = draw(cls, pos_label)
-    assert display.pos_label == pos_label
-    for _ in range(2):
+    ax = None
+    for name in ("net", "other"):
+        display = draw(cls, pos_label, name=name, ax=ax)
+        assert display.pos_label == pos_label
         assert axis_label(display) == f"{WORDS[cls]} of class {pos_label}"
         assert not any("class" in text for text in entries(display))
-        display = draw(cls, pos_label, name="other", ax=display.ax_)
+        ax = display.ax_
 
 
 @of_one_class
@@ -124,6 +125,7 @@ def test_groups(kind):
     assert [text.get_text() for text in legend] == ["net,\nclass stay", "class leave"]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_panels_of_classes_know_their_class():
     display = ClasswiseReliabilityDisplay.from_estimator(MODEL, X, Y)
     assert [each.pos_label for each in display.displays] == ["leave", "stay"]

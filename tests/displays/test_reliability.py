@@ -240,6 +240,7 @@ def test_intervals_stand_at_the_mean_confidences(display):
     assert (ends[:, 1] > [1 / 2, 2 / 3]).all()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_weights_equal_repetition():
     weights = [2, 1, 0, 3, 1]
     weighted = ReliabilityDisplay.from_predictions(

@@ -46,6 +46,7 @@ def test_points_are_those_of_the_metrics(model):
     assert display.line_.get_label() == expected
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_from_estimator_is_from_predictions(model):
     weight = np.arange(200) % 3
     one = PredictionSetDisplay.from_estimator(model, X, Y, sample_weight=weight)

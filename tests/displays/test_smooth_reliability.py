@@ -98,6 +98,7 @@ def test_with_bins_on_one_axes_both_are_lines():
     assert smooth.line_.get_color() != bins.line_.get_color()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_weights_equal_repetition_but_for_the_band():
     y_true, y_proba = labels_of(CASES["overconfident"]), CASES["overconfident"]
     weight = np.arange(300) % 4
