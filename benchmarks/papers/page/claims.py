@@ -68,9 +68,7 @@ def seed_ratios(lower, higher, metric, fitted, results):
     part = results[results["map"] == fitted]
     if metric not in part or not {lower, higher} <= set(part["loss"]):
         return np.array([])
-    values = part.pivot_table(metric, "seed", "loss")
-    if not {lower, higher} <= set(values.columns):
-        return np.array([])
+    values = part.groupby(["loss", "seed"])[metric].mean()
     return (values[lower] / values[higher]).dropna().to_numpy()
 
 
