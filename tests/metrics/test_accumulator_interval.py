@@ -137,7 +137,7 @@ def test_squares_of_weights_that_underflow(metric):
 @pytest.mark.parametrize("strategy", ["uniform", "quantile"])
 def test_consistency_bound_is_that_of_the_samples(options, strategy):
     """The standard deviation of either bound is about 3 %."""
-    data = problem(1000)
+    data = problem(500)
     draws = {"n_resamples": 250, "level": 0.9, "random_state": 0, **options}
     bound = accumulate(*data, strategy=strategy).consistency_bound(**draws)
     expected = ece_consistency_bound(data[1], strategy=strategy, **draws)
