@@ -409,6 +409,7 @@ def test_absent_class(name, classifier, draw):
     with pytest.raises(ValueError, match=r"got \['aster', 'rose'\]\. Pass labels="):
         draw(name, *data)
     figure = draw(name, *data, labels=classifier.classes_).figure_
+    # A layout would take longer than the drawing.
     figure.set_layout_engine("none")
     figure.draw_without_rendering()
 

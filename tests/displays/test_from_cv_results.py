@@ -100,6 +100,8 @@ def test_average(cls):
     np.testing.assert_allclose(average.band, band, atol=1e-12)
     assert "± 1 standard deviation" in texts(average.ax_)
     assert texts(average.ax_)[0].startswith("mean")
+    # A layout would take longer than the drawing.
+    average.figure_.set_layout_engine("none")
     average.figure_.draw_without_rendering()
 
 

@@ -181,6 +181,7 @@ def test_unbounded_gamma_is_on_a_logarithmic_scale(history):
     """In all panels, which have the same scale."""
     history[3]["gamma"] = [1e17, 50.0, np.inf]
     display = GammaDynamicsDisplay.from_history(history)
+    # A layout would take longer than the drawing.
     display.figure_.set_layout_engine("none")
     display.figure_.draw_without_rendering()
     scales = [ax.get_yscale() for ax in display.axes_[1]]

@@ -101,6 +101,7 @@ def test_weights_of_any_range_are_drawn(name):
         display_class, groups=codes, sample_weight=weight, n_resamples=5
     )
     figure = display_class.from_predictions(codes, proba, **options).figure_
+    # A layout would take longer than the drawing.
     figure.set_layout_engine("none")
     figure.draw_without_rendering()
 
