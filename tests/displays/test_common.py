@@ -100,6 +100,7 @@ def draw(classifier, network, monitor):
 def basic_options(method, y_true):
     """Return options for fast and reproducible draws, and two groups by the labels."""
     options = {"n_bins": 4, "n_resamples": 20, "random_state": 0, "groups": None}
+    options["confidence_levels"] = [0.8]
     if y_true is not None:
         options["groups"] = np.asarray(y_true) == next(iter(y_true))
     taken = {*inspect.signature(method).parameters}

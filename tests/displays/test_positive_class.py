@@ -29,6 +29,7 @@ WORDS = {
     SmoothReliabilityDisplay: "Predicted probability",
 }
 FAST = {
+    CalibrationBeltDisplay: {"confidence_levels": [0.8]},
     CorpReliabilityDisplay: {"interval": None},
     DecisionCurveDisplay: {"interval": None},
     ReliabilityDisplay: {"n_bins": 4},
