@@ -82,7 +82,7 @@ def test_a_curve_for_each_test_fold(cls, n_classes, without_drawing):
 @every_display
 def test_average(cls):
     """In bins and on smooth curves, it is weighted by the samples at each place."""
-    results, X, y = validated()
+    results, X, y = validated(cv=2)
     (average,) = cls.from_cv_results(results, X, y, kind="average", name="mean")
     folds = cls.from_cv_results(results, X, y)
     curve, weight = CURVES[cls]
@@ -198,6 +198,7 @@ def test_sparse_matrices():
         LogisticRegression(),
         coo_array(X),
         y,
+        cv=2,
         return_estimator=True,
         return_indices=True,
     )
