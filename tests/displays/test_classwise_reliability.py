@@ -202,8 +202,11 @@ def test_titles_of_many_classifiers_are_the_classes():
 
 def test_plot_again_on_axes_of_the_user():
     display = draw(*predictions(3), name="first", n_bins=3)
-    _, axes = plt.subplots(1, 3)
+    panels = display.figure_.axes
+    _, axes = plt.subplots(1, 3, figsize=(15, 4))
     assert list(display.plot(axes, name="again").axes_) == list(axes)
+    for ax in panels + display.figure_.axes:
+        assert ax.get_xticks().tolist() == [0, 0.5, 1]
     with pytest.raises(ValueError, match=r"ax must contain one axes.*3 classes, got 1"):
         display.plot(axes[0])
 
