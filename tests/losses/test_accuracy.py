@@ -19,18 +19,19 @@ DIGITS = 720
 # The step of a difference quotient: its error is far below what double precision holds.
 STEP = mpf(10) ** -360
 # All losses have the same logits, and always the same digits.
-exp, log = (lru_cache(maxsize=10_000)(each) for each in (mp.exp, mp.log))
+keep = lru_cache(maxsize=10_000)
+exp, log, log1p = map(keep, (mp.exp, mp.log, mp.log1p))
 
 
 def terms_and_grads(loss, z, y):
     """Return the terms whose sum is the mean loss of a batch, and their gradients."""
     with mp.workdps(DIGITS):
-        z = [[mpf(value) for value in row] for row in z]
+        z = [tuple(map(mpf, row)) for row in z]
         terms, grads = _terms(loss, z, y, z), []
         for i, row in enumerate(z):
             for k in range(len(row)):
-                moved = [list(each) for each in z]
-                moved[i][k] += STEP
+                moved = [*z]
+                moved[i] = (*row[:k], row[k] + STEP, *row[k + 1 :])
                 pairs = zip(_terms(loss, moved, y, z), terms, strict=True)
                 grads.append([(after - before) / STEP for after, before in pairs])
         return terms, grads
@@ -51,25 +52,23 @@ def mean(values):
     return fsum(values) / len(values)
 
 
+@keep
 def softmax(z):
-    return _softmax(tuple(z))
-
-
-@lru_cache(maxsize=16)  # a formula asks for it several times
-def _softmax(z):
     parts = [exp(value - max(z)) for value in z]
     total = fsum(parts)
     return [part / total for part in parts]
 
 
+@keep
 def rest(z, y):
     """Return 1 - p_t."""
     return fsum(p for k, p in enumerate(softmax(z)) if k != y)
 
 
+@keep
 def cross_entropy(z, y):
     others = rest(z, y)
-    return -mp.log1p(-others) if others < 0.5 else -log(softmax(z)[y])
+    return -log1p(-others) if others < 0.5 else -log(softmax(z)[y])
 
 
 def _cross_entropy(loss, z, y, _):
@@ -151,7 +150,8 @@ def _label_relaxation(loss, z, y, _):
 
 def _logitnorm(loss, z, y, _):
     length = sqrt(fsum(value**2 for value in z)) + mpf(1e-7)
-    return [cross_entropy([v / (length * mpf(loss.temperature)) for v in z], y)]
+    scale = length * mpf(loss.temperature)
+    return [cross_entropy(tuple(v / scale for v in z), y)]
 
 
 def _with_penalty(penalty):
