@@ -50,15 +50,14 @@ def targets(loss):
 
 def assert_nan(loss, weight):
     weight = None if weight is None else torch.tensor(weight)
+    each, *reduced = (with_reduction(loss, r) for r in ("none", "mean", "sum"))
     for target in targets(loss):
         for column in range(4):
             logits = random_logits()
             logits[0, column] = torch.nan
-            values = with_reduction(loss, "none")(logits, target, weight)
-            assert values[0].isnan()
-            for reduction in ("mean", "sum"):
-                value = with_reduction(loss, reduction)(logits, target, weight)
-                assert value.isnan()
+            assert each(logits, target, weight)[0].isnan()
+            for one in reduced:
+                assert one(logits, target, weight).isnan()
 
 
 @all_losses

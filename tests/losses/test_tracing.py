@@ -94,7 +94,7 @@ RANKING = [
 @pytest.mark.filterwarnings(*OF_TORCH)
 def test_ranks_do_not_split_the_graph(loss, weight):
     """Neither the graph of values nor, with this backend, that of gradients."""
-    one = partial(one_graph, backend="aot_eager")
+    one = partial(one_graph, backend="aot_eager_default_partitioner")
     compiled = value_and_grad(loss, LABELS, weight, one)
     torch.testing.assert_close(compiled, value_and_grad(loss, LABELS, weight))
 
