@@ -102,8 +102,8 @@ def test_solution_of_the_min_max_problem(prior, margin):
     logits, target = random_batch()
     a, b, alpha = (float64(v, requires_grad=True) for v in (0.9, 0.1, 0.3))
     alpha.register_hook(torch.neg)
-    optimizer = torch.optim.SGD([a, b, alpha], lr=0.5)
-    for _ in range(80):
+    optimizer = torch.optim.SGD([a, b, alpha], lr=0.5 if prior is None else 2.0)
+    for _ in range(25):
         optimizer.zero_grad()
         loss = aucm_loss(
             logits, target, margin=margin, prior=prior, a=a, b=b, alpha=alpha

@@ -161,7 +161,7 @@ def test_one_class_has_no_refinement():
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 def test_gradient(loss, reduction):
     """Finite differences, with a sample without a positive."""
-    embeddings, target = random_batch(n_samples=4, n_views=1)
+    embeddings, target = random_batch(n_samples=4, n_views=1, width=2)
     loss = with_reduction(loss, reduction)
     embeddings.requires_grad_()
     assert torch.autograd.gradcheck(lambda z: loss(z, target), embeddings)

@@ -78,10 +78,11 @@ def test_posterior_is_recovered(loss, eta):
 def test_posterior_is_recovered_where_the_gradient_vanishes(norm, eta):
     """The self-adaptive weight is treated as a constant, so there is no minimum."""
     loss = FocalCalibrationLoss(gamma=2, lambd=1, norm=norm, gamma_cal=2)
-    logits = np.random.default_rng(0).normal(size=len(eta))
+    logits, step = np.random.default_rng(0).normal(size=len(eta)), 0
     for _ in range(20_000):
         grad = expected_loss(loss, logits, eta)[1]
-        logits -= 1.5 * grad
+        step = 0.5 * step - 1.5 * grad  # with momentum
+        logits += step
         if np.abs(grad).max() < 1e-9:
             break
     q = np.exp(logits) / np.exp(logits).sum()
