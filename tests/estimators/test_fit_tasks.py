@@ -166,7 +166,9 @@ def test_cached_and_frozen_classifiers_are_not_fitted(tmp_path):
     frozen = FrozenEstimator(clone(NET).fit(X, y))
     options = {"ensemble": True, "n_jobs": 2}
     with parallel_config("threading"):
-        CalibratedClassifier(frozen, **options).set_callbacks(log).fit(X, y)
+        CalibratedClassifier(frozen, "temperature", **options).set_callbacks(log).fit(
+            X, y
+        )
     assert len(log.get_logs(select="all")) == 3
 
 

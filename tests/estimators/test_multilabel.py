@@ -108,7 +108,7 @@ def test_containers_frozen_and_search():
         lambda y, proba: -per_label(log_loss, y, proba), response_method="predict_proba"
     )
     grid = {"calibrator__calibrator": [TemperatureScaling(), IsotonicCalibration()]}
-    model.set_params(estimator=classifier)
+    model.set_params(estimator=classifier, cv=2, n_repeats=1)
     search = GridSearchCV(model, grid, scoring=scorer, cv=2, error_score="raise")
     assert search.fit(X, Y).predict_proba(X).shape == (600, 3)
 
