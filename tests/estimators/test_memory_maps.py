@@ -50,6 +50,6 @@ def test_read_only_rows_of_a_dataset(mapped):
 
 def test_a_memory_map_of_bytes_is_converted_by_the_batch(mapped, peak_memory):
     X = mapped[0].view(np.uint8)
-    net = NeuralClassifier(max_epochs=1, batch_size=32, random_state=0)
+    net = NeuralClassifier(max_epochs=1, batch_size=64, random_state=0)
     data = Dataset(X, mapped[1])
     assert peak_memory(lambda: net.fit(data, classes=[0, 1])) < X.nbytes / 3
