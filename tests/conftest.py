@@ -82,8 +82,9 @@ def runs_selected_cases(config):
 # depend on what is run in them. What `monkeypatch` sets is undone between the cases,
 # `tmp_path` is a folder for each case, and figures are closed.
 CONTEXTS = {
-    *("capfd", "close_figures", "dispatch", "few_threads", "monkeypatch"),
-    *("no_gathering", "routing", "threads", "tmp_path", "undrawn"),
+    *("capfd", "close_figures", "dispatch", "elsewhere", "few_threads"),
+    *("monkeypatch", "no_gathering", "nothing_kept", "routing", "threads"),
+    *("tmp_path", "undrawn"),
 }
 
 
@@ -436,15 +437,19 @@ def dispatch():
 
 
 @pytest.fixture
-def elsewhere(dispatch, monkeypatch):  # noqa: ARG001 - of another fixture
+def elsewhere(dispatch):  # noqa: ARG001 - of another fixture
     """Treat arrays on the CPU as arrays on another device."""
-    for name in ("is_cpu_tensor", "is_on_cpu"):
-        name = f"sklearn_calib._validation.arrays.{name}"
-        monkeypatch.setattr(name, lambda _: False)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("is_cpu_tensor", "is_on_cpu"):
+            name = f"sklearn_calib._validation.arrays.{name}"
+            patch.setattr(name, lambda _: False)
+        yield
 
 
 @pytest.fixture
-def nothing_kept(monkeypatch):
+def nothing_kept():
     """Compute features again in each pass, as for more samples."""
-    for module in ("_numerics.sample_blocks", "_solvers.temperature_fit"):
-        monkeypatch.setattr(f"sklearn_calib.{module}.KEPT_SIZE", 0)
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("_numerics.sample_blocks", "_solvers.temperature_fit"):
+            patch.setattr(f"sklearn_calib.{module}.KEPT_SIZE", 0)
+        yield
