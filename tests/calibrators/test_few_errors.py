@@ -39,7 +39,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 FEW = "needs about .* misclassified samples for a reliable fit"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def with_errors():
     """Return a function that makes samples, some of them misclassified."""
 

@@ -17,7 +17,7 @@ from sklearn_calib import TemperatureScaling
 from sklearn_calib.persistence import load, save, to_dict
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def fitted(fit):
     return fit(TemperatureScaling())
 
