@@ -147,9 +147,10 @@ def lazy_columns(y_proba: Any) -> Any:
 
 def labels_of_blocks(y_true: Any) -> Array:
     """Return the sorted distinct labels of a Dask array or an array-like."""
-    from dask.array import asarray, unique
+    from dask.array import unique
 
-    return unique(asarray(_lazy_or_numpy(y_true, "y_true"), chunks=-1)).compute()
+    values = _lazy_or_numpy(y_true, "y_true")
+    return unique(values).compute() if is_dask_array(values) else np.unique(values)
 
 
 def _lazy_or_numpy(values: Any, name: str) -> Any:
