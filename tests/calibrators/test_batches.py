@@ -277,10 +277,10 @@ def draw_many(n_classes, from_logits):
 
 # Rows for which blocks and tables are small next to the data; the others need all.
 ENOUGH_ROWS = {
-    EnsembleTemperatureScaling: 9000,
-    FocalPosterior: 6000,
-    IsotonicCalibration: 6000,
-    TemperatureScaling: 9000,
+    EnsembleTemperatureScaling: 8000,
+    FocalPosterior: 4000,
+    IsotonicCalibration: 3000,
+    TemperatureScaling: 8000,
     VectorScaling: 24_000,
 }
 
