@@ -73,11 +73,17 @@ def test_confusion_matrix():
     assert found.trace() / 300 == pytest.approx(PROBA.max(axis=1).mean())
 
 
+def mean_f1(y):
+    """Return the macro average of F1, without the checks of scikit-learn."""
+    counts = np.bincount(3 * y + PROBA.argmax(axis=1), minlength=9).reshape(3, 3)
+    return np.mean(2 * counts.diagonal() / (counts.sum(axis=0) + counts.sum(axis=1)))
+
+
 @pytest.mark.parametrize(
     ("name", "metric"),
     [
-        ("accuracy", lambda y: accuracy_score(y, PROBA.argmax(axis=1))),
-        ("f1_macro", lambda y: f1_score(y, PROBA.argmax(axis=1), average="macro")),
+        ("accuracy", lambda y: np.mean(y == PROBA.argmax(axis=1))),
+        ("f1_macro", mean_f1),
     ],
 )
 def test_interval_contains_the_metric_of_calibrated_predictions(name, metric):
@@ -173,7 +179,7 @@ def test_adapted_probabilities_of_new_class_frequencies():
         return rng.normal(size=(n_samples, 2)) + 2 * (y == "ill")[:, None], y
 
     X, y = draw(3000, 0.5, 0)
-    X_new, y_new = draw(9000, 0.1, 1)
+    X_new, y_new = draw(6000, 0.1, 1)
     model = PriorShiftClassifier(LogisticRegression(), random_state=0).fit(X, y)
     model.adapt(X_new)
     proba = model.predict_proba(X_new)
@@ -259,7 +265,7 @@ def test_draws_without_samples_of_a_class():
     """The interval of the log loss includes them, computed by hand."""
     proba = np.array([[0.9, 0.09, 0.01], [0.2, 0.7, 0.1], [0.5, 0.1, 0.4]])
     found = estimate_performance(
-        proba, metric="neg_log_loss", n_resamples=60, random_state=0
+        proba, metric="neg_log_loss", n_resamples=30, random_state=0
     )
     assert found.value == pytest.approx((proba * np.log(proba)).sum(axis=1).mean())
     likely = np.log([0.9, 0.7, 0.5]).mean()
