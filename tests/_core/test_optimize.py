@@ -1,4 +1,4 @@
-"""The fit of a temperature, compared with bisection, on difficult problems."""
+"""The fit of a temperature, compared with Brent's method, on difficult problems."""
 
 import math
 import warnings
@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from scipy.optimize import brentq
 from scipy.special import softmax
 
 from sklearn_calib._numerics.sample_blocks import array_blocks
@@ -18,17 +19,14 @@ def expected_gap(logits, temperature):
     return (softmax(logits / temperature, axis=1) * gaps).sum(axis=1).mean()
 
 
-def bisect(logits, codes):
+def brent(logits, codes):
     """Return the T at which the expected gap is that of the true classes."""
     target = (logits.max(axis=1) - logits[np.arange(len(codes)), codes]).mean()
-    low, high = 1e-8, 1e8
-    for _ in range(60):
-        middle = math.sqrt(low * high)
-        if expected_gap(logits, middle) > target:
-            high = middle
-        else:
-            low = middle
-    return middle
+
+    def excess(log_temperature):
+        return expected_gap(logits, math.exp(log_temperature)) - target
+
+    return math.exp(brentq(excess, -18, 18, xtol=1e-13))
 
 
 @given(seed=st.integers(0, 2**32 - 1), tail=st.floats(0.1, 4.0))
@@ -42,7 +40,7 @@ def test_equals_bisection(seed, tail):
         warnings.simplefilter("always")
         temperature = fit_temperature(array_blocks(logits, codes))
     if not caught:
-        assert temperature == pytest.approx(bisect(logits, codes), rel=1e-8)
+        assert temperature == pytest.approx(brent(logits, codes), rel=1e-8)
 
 
 @pytest.mark.parametrize("n_columns", [FEW_COLUMNS - 1, FEW_COLUMNS])
@@ -53,7 +51,7 @@ def test_blocks_and_layouts_agree(n_columns, dtype):
     logits = (3 * rng.normal(size=(2000, n_columns))).astype(dtype)
     codes = (logits / 2 + rng.gumbel(size=logits.shape)).argmax(axis=1)
     rel = 1e-9 if dtype == np.float64 else 1e-5
-    expected = bisect(logits.astype(np.float64), codes)
+    expected = brent(logits.astype(np.float64), codes)
     assert fit_temperature(array_blocks(logits, codes)) == pytest.approx(
         expected, rel=rel
     )

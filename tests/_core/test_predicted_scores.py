@@ -191,5 +191,6 @@ def test_predict_logits_is_used_on_request_only():
     ]:
         with pytest.raises(ValueError, match=message):
             with_logits(estimator).fit(X, y)
-    inside = make_pipeline(StandardScaler(), with_logits(WithLogits(), cv=2))
+    calibrated = with_logits(WithLogits(), TemperatureScaling(), cv=2)
+    inside = make_pipeline(StandardScaler(), calibrated)
     assert inside.fit(X, y).score(X, y) > 0.5
