@@ -276,14 +276,17 @@ def fit_focal_temperature(
         data = data.map(
             lambda block: block._replace(codes=softmax(block.logits / start))
         )
-    log_temperature = math.log(start)
+    log_temperature, last_gamma, ratio = math.log(start), 0.0, 0.0
 
     def profile(gamma: float, tolerance: float = 1e-5) -> float:
         """Return the derivative of the profile NLL with respect to gamma."""
-        nonlocal log_temperature
+        nonlocal log_temperature, last_gamma, ratio
+        # The best log(T) changes by about -ratio for each unit of gamma.
+        ahead = log_temperature - ratio * (gamma - last_gamma)
         log_temperature, slope, curvature = _best_temperature(
-            data, log_temperature, gamma, tolerance
+            data, ahead, gamma, tolerance
         )
+        last_gamma = gamma
         # First-order correction for the remaining slope in T.
         ratio = curvature[0, 1] / curvature[0, 0] if curvature[0, 0] > 0 else 0.0
         return slope[1] - ratio * slope[0]
