@@ -73,7 +73,7 @@ def penalised_loss(calibrator, logits, codes, groups, lambd):
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_result_minimises_the_penalised_log_loss(n_classes):
     # L-BFGS of SciPy, for the objective of the docstring.
-    logits, codes, groups = draw(600, n_classes)
+    logits, codes, groups = draw(300, n_classes)
     fitted = boosting(n_bins=3, lambd=2.0, max_iter=500, tol=1e-5)
     fitted.fit(logits, codes, groups=groups)
     assert fitted.n_iter_ < 500
@@ -88,7 +88,7 @@ def test_result_minimises_the_penalised_log_loss(n_classes):
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_residuals_of_all_groups_and_bins_vanish_without_shrinkage(n_classes):
     # The definition of multicalibration, for the samples of `fit`.
-    logits, codes, groups = draw(4000, n_classes)
+    logits, codes, groups = draw(2000, n_classes)
     fitted = boosting(n_bins=4, lambd=1e-9, max_iter=500)
     fitted.fit(logits, codes, groups=groups)
     proba = fitted.predict_proba(logits, groups=groups)
