@@ -1,10 +1,7 @@
 """Spline logistic regression of one class, and of all classes together."""
 
-import itertools
-
 import numpy as np
 import pytest
-from scipy.integrate import quad
 from scipy.interpolate import CubicHermiteSpline, CubicSpline
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit, log_softmax
@@ -31,8 +28,9 @@ def objective(values, knots, x, y, center, strength):
     spline = CubicSpline(knots, values, bc_type="natural")
     odds = spline(x)
     loss = -np.sum(y * log_expit(odds) + (1 - y) * log_expit(-odds))
-    pieces = itertools.pairwise(knots)
-    rough = sum(quad(lambda t: spline(t, 2) ** 2, *piece)[0] for piece in pieces)
+    # The second derivative is linear between two knots.
+    left, right = spline(knots[:-1], 2), spline(knots[1:], 2)
+    rough = np.diff(knots) @ (left**2 + left * right + right**2) / 3
     return loss + strength * rough / 2 + center(values)
 
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import isotonic_regression
 from scipy.special import betaln, expit
-from sklearn.isotonic import IsotonicRegression
 
 from sklearn_calib.calibrators import (
     BBQ,
@@ -75,8 +75,12 @@ def test_venn_abers_is_isotonic_regression_with_one_more_sample(seed):
     places = np.append(score, rng.normal(size=5))
 
     def regression(place, label):
-        data = np.append(score, place), np.append(target, label), np.append(weight, 1)
-        return IsotonicRegression().fit(*data).predict([place])[0]
+        value, group = np.unique(np.append(score, place), return_inverse=True)
+        mass = np.bincount(group, np.append(weight, 1))
+        positives = np.bincount(group, np.append(weight * target, label))
+        value, mass, positives = (a[mass > 0] for a in (value, mass, positives))
+        fitted = isotonic_regression(positives / mass, weights=mass).x
+        return fitted[value == place][0]
 
     low, high = (np.array([regression(s, y) for s in places]) for y in (0, 1))
     fitted = VennAbers()

@@ -269,14 +269,14 @@ def test_merging_with_nothing_and_with_others(stream):
 
 def test_memory_does_not_depend_on_the_number_of_batches():
     monitor, rng = binary(n_bins=2), np.random.default_rng(0)
-    for p in rng.random(300):
+    for p in rng.random(150):
         monitor.update([int(rng.random() < p)], [p])
-    assert monitor.n_batches_ == monitor.n_samples_ == 300
-    assert len(monitor.blocks_) <= 8 * math.log2(300 / 8) + 8
+    assert monitor.n_batches_ == monitor.n_samples_ == 150
+    assert len(monitor.blocks_) <= 8 * math.log2(150 / 8) + 8
     history = monitor.history()
-    assert history["batch"][-1] == 299
+    assert history["batch"][-1] == 149
     spans = np.diff(history["batch"], prepend=-1)
-    ages = 299 - history["batch"]
+    ages = 149 - history["batch"]
     assert (spans <= ages / 7 + 1).all()
     assert_array_equal(history["n_samples"], spans)
 
