@@ -108,6 +108,7 @@ def test_scores_and_searches(n_labels):
         {"calibrator": [TemperatureScaling(), FocalPosterior(gamma=5)]}
         | {"calibrator__from_logits": [True]},
         scoring=scorer,
+        cv=2,
         error_score="raise",
     )
     search.fit(3 * logits, y)

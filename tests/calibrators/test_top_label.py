@@ -272,18 +272,20 @@ def test_classes_with_few_errors_share_a_map(make_logits):
 def test_grid_search_over_parameters_of_the_nested_calibrator(make_logits):
     logits, y = make_logits(600, 3)
     model = TopLabelCalibrator(HistogramBinning(), from_logits=True)
+    options = {"scoring": "neg_log_loss", "cv": 2}
     grid = {"calibrator__n_bins": [1, 5], "per_class": [False]}
-    search = GridSearchCV(model, grid, scoring="neg_log_loss").fit(3 * logits, y)
+    search = GridSearchCV(model, grid, **options).fit(3 * logits, y)
     assert search.best_params_["calibrator__n_bins"] == 5
     grid = {"calibrator": [None, TemperatureScaling()]}
-    search = GridSearchCV(model, grid, scoring="neg_log_loss").fit(3 * logits, y)
+    search = GridSearchCV(model, grid, **options).fit(3 * logits, y)
     assert np.isfinite(search.best_score_)
 
 
 @pytest.mark.parametrize("classifier", [GaussianNB(), RandomForestClassifier(10)])
 def test_inside_of_a_calibrated_classifier(classifier):
     X, y = load_iris(return_X_y=True, as_frame=True)
-    model = CalibratedClassifier(classifier, TopLabelCalibrator(PlattScaling()))
+    top_label = TopLabelCalibrator(PlattScaling())
+    model = CalibratedClassifier(classifier, top_label, cv=2)
     names = np.array(["a", "b", "c"])[y]
     proba = model.fit(X, names).predict_proba(X)
     np.testing.assert_allclose(proba.sum(axis=1), 1)
