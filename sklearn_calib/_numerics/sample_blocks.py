@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -80,11 +81,11 @@ class Blocks(Restartable[Block]):
                 block = block._replace(logits=prepare(block.logits))
             yield block
 
-    @property
+    @cached_property
     def n_samples(self) -> int:
         return int(self.sizes.sum())
 
-    @property
+    @cached_property
     def weight_sum(self) -> float:
         return float(self.counts.sum())
 
