@@ -129,9 +129,10 @@ def summarise_log_odds(logits: Floats) -> Summary:
     log_rest = np.log(np.maximum(rest, UNDERFLOW)) - log_total
     # The exponentials of logits that are far below the largest underflow.
     rows = np.flatnonzero(rest < UNDERFLOW)
-    others[rows] = logits[rows] - largest[rows, None]
-    others[rows, top[rows]] = -np.inf
-    log_rest[rows] = logsumexp(others[rows], axis=1)
+    if len(rows):
+        others[rows] = logits[rows] - largest[rows, None]
+        others[rows, top[rows]] = -np.inf
+        log_rest[rows] = logsumexp(others[rows], axis=1)
     return largest, log_total, top, log_rest
 
 
