@@ -211,12 +211,18 @@ def test_one_hot_predictions(calibrator, make_logits, fresh):
     assert log_loss(y, proba) < 0.8
 
 
-def test_probabilities_of_zero_in_real_data(calibrator, shared_data, fresh):
-    """There are 4682 zeros, 25 of them for the true class: the groups on computers."""
+@cache
+def groups_on_computers(shared_data):
+    """Return probabilities with 4682 zeros, 25 for the true class, and labels."""
     data = shared_data("logits/20news_cleanlab_probs.npz")
-    rows = np.isin(data["labels"], range(1, 6))
-    X, y = data["probs"][rows, 1:6], data["labels"][rows]
-    X /= X.sum(axis=1, keepdims=True)
+    y = data["labels"]
+    rows = np.isin(y, range(1, 6))
+    X = data["probs"][rows, 1:6]
+    return X / X.sum(axis=1, keepdims=True), y[rows]
+
+
+def test_probabilities_of_zero_in_real_data(calibrator, shared_data, fresh):
+    X, y = groups_on_computers(shared_data)
     proba = fresh(calibrator).fit(X[::4], y[::4]).predict_proba(X[1::2])
     assert (proba > 0).all()
     assert log_loss(y[1::2], proba) < 0.6
