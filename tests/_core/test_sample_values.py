@@ -19,7 +19,7 @@ OTHER = RNG.dirichlet(np.ones(3), 60)
 CODES = np.arange(60) % 3
 WEIGHT = RNG.uniform(0.1, 2, 60)
 NAMES = ["accuracy", "neg_log_loss", "neg_brier_score"]
-FEW = {"n_resamples": 20, "random_state": 0}
+FEW = {"n_resamples": 8, "random_state": 0}
 all_names = pytest.mark.parametrize("name", NAMES)
 
 
@@ -98,9 +98,9 @@ def test_intervals_and_tests_of_means(name):
 
 
 @all_names
-@pytest.mark.parametrize("weight", [None, WEIGHT])
-def test_estimates_of_means(name, weight):
-    scorer = get_scorer(name)
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_estimates_of_means(name, is_weighted):
+    scorer, weight = get_scorer(name), WEIGHT if is_weighted else None
 
     def other(estimator, X, y, sample_weight=None):
         return scorer(estimator, X, y, sample_weight=sample_weight)
