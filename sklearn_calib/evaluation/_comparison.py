@@ -212,7 +212,7 @@ def compare(
 
     >>> from sklearn.ensemble import RandomForestClassifier
     >>> forests = [
-    ...     RandomForestClassifier(20, random_state=seed).fit(X[::2], y[::2])
+    ...     RandomForestClassifier(5, random_state=seed).fit(X[::2], y[::2])
     ...     for seed in range(3)
     ... ]
     >>> table = compare({"forest": forests}, X[1::2], y[1::2], n_resamples=100)
