@@ -170,7 +170,7 @@ def pytest_collection_finish():
     It takes a tenth of the time of the tests otherwise.
     """
     gc.freeze()
-    gc.set_threshold(400_000, 10, 10)
+    gc.set_threshold(100_000, 10, 10)
     gc.enable()
 
 
