@@ -263,14 +263,21 @@ def test_metric_that_is_never_defined():
 
 def test_draws_without_samples_of_a_class():
     """The interval of the log loss includes them, computed by hand."""
+
+    def own_log_loss(y_true, y_proba, sample_weight=None):
+        return log_loss(y_true, y_proba, sample_weight=sample_weight)
+
     proba = np.array([[0.9, 0.09, 0.01], [0.2, 0.7, 0.1], [0.5, 0.1, 0.4]])
-    found = estimate_performance(
-        proba, metric="neg_log_loss", n_resamples=30, random_state=0
-    )
-    assert found.value == pytest.approx((proba * np.log(proba)).sum(axis=1).mean())
-    likely = np.log([0.9, 0.7, 0.5]).mean()
-    assert found.interval[1] == pytest.approx(likely)
-    assert found.interval[0] < np.log([0.9, 0.2, 0.5]).mean()
+    options = {"response_method": "predict_proba", "greater_is_better": False}
+    for metric in ("neg_log_loss", make_scorer(own_log_loss, **options)):
+        found = estimate_performance(
+            proba, metric=metric, n_resamples=30, random_state=0
+        )
+        expected = (proba * np.log(proba)).sum(axis=1).mean()
+        assert found.value == pytest.approx(expected)
+        likely = np.log([0.9, 0.7, 0.5]).mean()
+        assert found.interval[1] == pytest.approx(likely)
+        assert found.interval[0] < np.log([0.9, 0.2, 0.5]).mean()
 
 
 def test_a_metric_that_refuses_weights_is_averaged_over_draws():
