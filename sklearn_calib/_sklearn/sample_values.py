@@ -29,7 +29,7 @@ def values_of_samples(
     if not isfunction(function) or not options.keys() <= {"labels", "sample_weight"}:
         return None
     compute = MEANS.get(function)
-    if compute is None or y_true.ndim > 1:
+    if compute is None:
         return None
     classes = np.unique(y_true) if labels is None else np.asarray(labels)
     order = np.argsort(classes)  # as in `call_scorer`

@@ -99,7 +99,11 @@ class RowSample(Resample):
         )
 
     def with_values(self) -> RowSample:
-        """Set the values of the rows, if the metric is their mean."""
+        """Set the values of the rows, if the metric is their mean.
+
+        To be done before the metric of the sample is computed: in single precision, it
+        would differ from that of draws that are equal to the sample.
+        """
         values = values_of_samples(
             self.metric, self.y_true, self.y_proba, **self.options
         )

@@ -11,6 +11,7 @@ from sklearn_calib._sklearn.sample_values import values_of_samples
 from sklearn_calib._sklearn.scorer_objects import metric_and_input
 from sklearn_calib.deployment import estimate_performance
 from sklearn_calib.metrics import bootstrap_interval, difference_test, get_scorer
+from sklearn_calib.metrics._draws import take_sample
 
 RNG = np.random.default_rng(0)
 PROBA = RNG.dirichlet(np.ones(3), 60)
@@ -79,6 +80,21 @@ def hidden(metric):
         return metric(y_true, y_proba, labels=labels, sample_weight=sample_weight)
 
     return compute
+
+
+def test_other_labels_have_other_values():
+    sample = take_sample(log_loss, CODES, PROBA, None, None, stratify=False)
+    other = CODES[::-1]
+    assert sample.with_values().measure(y_true=other) == log_loss(other, PROBA)
+
+
+def test_draws_in_single_precision_that_equal_the_sample():
+    """All swapped pairs are equal to it, or have the other sign."""
+    y_true, a = np.arange(30) % 2, PROBA[:30, 0].astype("float32")
+    b = a.copy()
+    b[3] = 0.3
+    for metric in (log_loss, brier_score_loss):
+        assert difference_test(metric, y_true, a, b, **FEW).pvalue == 1
 
 
 @all_names

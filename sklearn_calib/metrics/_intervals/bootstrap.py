@@ -193,7 +193,7 @@ def bootstrap_interval(
     metric = with_options(metric, options, bootstrap_interval)
     sample = take_sample(
         metric, y_true, y_proba, labels, sample_weight, stratify=stratify
-    )
+    ).with_values()
     kind, _ = interval_kind(metric)
     method = resolve_method(method, kind)
     value = check_number(sample.measure())
@@ -210,8 +210,7 @@ def bootstrap_interval(
 
     draws = confidence_level, n_resamples, rng
     progress: Options = {"n_jobs": n_jobs, "verbose": verbose}
-    sample = sample.with_classes().with_values()
-    return interval(sample, value, method, *draws, **progress)
+    return interval(sample.with_classes(), value, method, *draws, **progress)
 
 
 def interval_or_nan(

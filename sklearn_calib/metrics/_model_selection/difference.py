@@ -252,7 +252,7 @@ def difference_test(
             f"{b.y_proba.shape} and {a.y_proba.shape}. Pass predictions for the same "
             "samples and classes."
         )
-    pair = PairedSample(a, b)
+    pair = PairedSample(a.with_values(), b.with_values())
     statistic = check_number(pair.measure())
     rng = check_random_state(random_state)
     seeds = rng.randint(np.iinfo(np.int32).max, size=(2, n_resamples))
@@ -278,7 +278,6 @@ def difference_test(
         pvalue = {"greater": greater, "less": less}.get(alternative, both)
         low, high = (bounds + scale * ndtri(tail)) * [1, -1]
     else:
-        pair = PairedSample(a.with_values(), b.with_values())
         draw = partial(_draw_swapped, len(a.weight))
         swapped = measure_draws(pair.measure, draw, seeds[0], **progress)
         draws = measure_draws(pair.measure, a.draw_all, seeds[1], **progress)
