@@ -36,6 +36,17 @@ def _without_drawing():
         yield
 
 
+@pytest.fixture(scope="session")
+def draw_all():
+    """Return a function that draws a figure without a layout, which takes longer."""
+
+    def draw(figure):
+        figure.set_layout_engine("none")
+        figure.draw_without_rendering()
+
+    return draw
+
+
 @pytest.fixture
 def undrawn(without_drawing):
     """Construct displays without drawing them, for tests of their numbers.

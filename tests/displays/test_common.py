@@ -403,16 +403,13 @@ def test_input_is_not_changed(name, classifier, draw):
 
 
 @of_predictions
-def test_absent_class(name, classifier, draw):
+def test_absent_class(name, classifier, draw, draw_all):
     """An absent class is an error, unless `labels` names it."""
     seen = Y != "iris"
     data = Y[seen], classifier.predict_proba(X)[seen]
     with pytest.raises(ValueError, match=r"got \['aster', 'rose'\]\. Pass labels="):
         draw(name, *data)
-    figure = draw(name, *data, labels=classifier.classes_).figure_
-    # A layout would take longer than the drawing.
-    figure.set_layout_engine("none")
-    figure.draw_without_rendering()
+    draw_all(draw(name, *data, labels=classifier.classes_).figure_)
 
 
 @of_predictions

@@ -80,7 +80,7 @@ def test_a_curve_for_each_test_fold(cls, n_classes, without_drawing):
 
 
 @every_display
-def test_average(cls):
+def test_average(cls, draw_all):
     """In bins and on smooth curves, it is weighted by the samples at each place."""
     results, X, y = validated(cv=2)
     (average,) = cls.from_cv_results(results, X, y, kind="average", name="mean")
@@ -100,9 +100,7 @@ def test_average(cls):
     np.testing.assert_allclose(average.band, band, atol=1e-12)
     assert "± 1 standard deviation" in texts(average.ax_)
     assert texts(average.ax_)[0].startswith("mean")
-    # A layout would take longer than the drawing.
-    average.figure_.set_layout_engine("none")
-    average.figure_.draw_without_rendering()
+    draw_all(average.figure_)
 
 
 def test_average_in_bins_is_that_of_all_test_samples_together():

@@ -177,13 +177,11 @@ def test_axes_of_the_user(history):
     assert axes[0, 0].get_title() == "Bin 0, lowest"
 
 
-def test_unbounded_gamma_is_on_a_logarithmic_scale(history):
+def test_unbounded_gamma_is_on_a_logarithmic_scale(history, draw_all):
     """In all panels, which have the same scale."""
     history[3]["gamma"] = [1e17, 50.0, np.inf]
     display = GammaDynamicsDisplay.from_history(history)
-    # A layout would take longer than the drawing.
-    display.figure_.set_layout_engine("none")
-    display.figure_.draw_without_rendering()
+    draw_all(display.figure_)
     scales = [ax.get_yscale() for ax in display.axes_[1]]
     assert scales == ["asinh", "asinh", "asinh"]
 

@@ -92,7 +92,7 @@ def test_area_of_less_than_one_sample_is_refused():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_weights_of_any_range_are_drawn(name):
+def test_weights_of_any_range_are_drawn(name, draw_all):
     """This includes bins where the squares of all weights underflow."""
     codes, proba, _ = problem()
     weight = np.logspace(0, -320, 60)
@@ -100,10 +100,7 @@ def test_weights_of_any_range_are_drawn(name):
     options = options_of(
         display_class, groups=codes, sample_weight=weight, n_resamples=5
     )
-    figure = display_class.from_predictions(codes, proba, **options).figure_
-    # A layout would take longer than the drawing.
-    figure.set_layout_engine("none")
-    figure.draw_without_rendering()
+    draw_all(display_class.from_predictions(codes, proba, **options).figure_)
 
 
 def test_most_bins():
