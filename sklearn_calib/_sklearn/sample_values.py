@@ -21,7 +21,7 @@ def values_of_samples(
 
     The metric may be that of `metric_and_input`. For many draws of the samples, the
     mean of the values is faster than the metric, which checks its input each time. The
-    caller must compare it with the metric once, in case this computes something else.
+    metric may compute something else: the caller checks once that both are equal.
     """
     if isinstance(metric, partial) and metric.func is call_scorer:
         metric = metric_of(metric.args[0])[0]
@@ -40,6 +40,11 @@ def values_of_samples(
         return None
     values: Array = compute(codes, proba)
     return values
+
+
+def is_equal(mean: float, metric: float) -> bool:
+    """Return whether a mean of values is the metric, also in single precision."""
+    return bool(np.isclose(mean, metric, rtol=1e-6, atol=0))
 
 
 def _are_correct(codes: Ints, proba: Floats) -> Array:

@@ -12,7 +12,7 @@ from sklearn import metrics
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 
-from sklearn_calib._sklearn.sample_values import values_of_samples
+from sklearn_calib._sklearn.sample_values import is_equal, values_of_samples
 from sklearn_calib._sklearn.scorer_objects import LabelledScorer, Scorer, metric_of
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import (
@@ -275,9 +275,7 @@ class _Score:
         """Return whether the score is a known mean, which is faster to compute."""
         codes = np.arange(len(proba)) % proba.shape[1]
         mean = self.mean(proba, codes, weight)
-        if np.isnan(mean):
-            return False
-        return bool(np.isclose(mean, self(proba, codes, weight), rtol=1e-6, atol=0))
+        return not np.isnan(mean) and is_equal(mean, self(proba, codes, weight))
 
     def mean(self, proba: Floats, codes: Array, weight: Weights) -> float:
         """Return the mean of the values of the samples; NaN if they are unknown."""

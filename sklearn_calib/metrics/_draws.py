@@ -17,7 +17,7 @@ from sklearn import config_context
 from sklearn.exceptions import UndefinedMetricWarning
 
 from sklearn_calib._sklearn.metric_options import name_of
-from sklearn_calib._sklearn.sample_values import values_of_samples
+from sklearn_calib._sklearn.sample_values import is_equal, values_of_samples
 from sklearn_calib._solvers.blas import one_blas_thread
 from sklearn_calib._validation.arrays import as_numbers
 from sklearn_calib._validation.declarations import interval_kind
@@ -101,8 +101,8 @@ class RowSample(Resample):
     def with_values(self) -> RowSample:
         """Set the values of the rows, if the metric is their mean.
 
-        To be done before the metric of the sample is computed: in single precision, it
-        would differ from that of draws that are equal to the sample.
+        Measure the sample afterwards: in single precision, the metric and the mean
+        differ in the last digits, so a draw equal to the sample would not tie with it.
         """
         values = values_of_samples(
             self.metric, self.y_true, self.y_proba, **self.options
@@ -110,8 +110,7 @@ class RowSample(Resample):
         if values is None:
             return self
         fast = replace(self, values=values)
-        are_equal = np.isclose(fast.measure(), self.measure(), rtol=1e-6, atol=0)
-        return fast if are_equal else self
+        return fast if is_equal(fast.measure(), self.measure()) else self
 
     def swap(self, other: RowSample, rows: Bools) -> RowSample:
         """Return the sample with the predictions of another one in some rows."""
