@@ -39,8 +39,8 @@ class Tensor:
 
     # Otherwise, numpy would apply an operator to each of its own elements.
     __array_ufunc__ = None
-    # As for arrays of numpy, whose comparison is an array. `object` has a method here.
-    __hash__ = None  # type: ignore[assignment]
+    # As for arrays of numpy, whose comparison is an array.
+    __hash__ = None  # type: ignore[assignment] # `object` has a method here
 
     def __init__(
         self, graph: Graph, value: Any, dtype: Any, n_columns: int | None = None

@@ -188,7 +188,7 @@ def test_history_is_saved():
 
 
 def test_training_ranks_the_confidences():
-    """That of random labels is farther below the others than with cross-entropy."""
+    """It lowers the confidence of random labels more than cross-entropy does."""
     generator = torch.Generator().manual_seed(0)
     features = torch.randn(300, 2, generator=generator)
     target = (features[:, 0] > 0).long()
