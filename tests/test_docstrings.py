@@ -2,6 +2,7 @@
 
 import doctest
 import inspect
+import linecache
 import pkgutil
 import re
 from importlib import import_module
@@ -32,7 +33,6 @@ METHODS = {
     if not attribute.startswith("_") and callable(getattr(thing, attribute))
 }
 
-# Not with inspect.getsource: doctest would look for changes of all these files.
 WITH_EXAMPLES = [
     name
     for name in MODULES
@@ -89,6 +89,8 @@ def test_examples_run(name):
     if name in OPTIONAL:
         pytest.importorskip(OPTIONAL[name], reason=f"for the example of {name}")
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    # For each docstring, doctest looks for changes of the files that are in there.
+    linecache.clearcache()
     failures, _ = doctest.testmod(import_module(name), optionflags=flags)
     plt.close("all")
     assert not failures, "see the captured output"
