@@ -124,28 +124,31 @@ def _measure_gaps(data: Blocks) -> _Gaps:
     For small 1 / T, the expected gap is the mean gap minus the variance times 1 / T.
     """
     true_sum = every_sum = 0.0
+    # A power of two near the sum of the weights: large gaps do not overflow, and those
+    # of other sizes keep every digit.
+    unit = math.ldexp(1.0, math.frexp(data.weight_sum)[1] - 1)
     stride, n_read, sample = data.n_samples // 1000 + 1, 0, []
     tops: list[Floats] | None = [] if data.n_samples <= KEPT_SIZE else None
     for logits, codes, weight in data:
-        columns = _columns(logits)
+        columns, share = _columns(logits), weight / unit
         top = columns.max(axis=0)
-        true_sum += float(weight @ (top - logits[np.arange(len(codes)), codes]))
+        true_sum += float(share @ (top - logits[np.arange(len(codes)), codes]))
         average = np.full(len(columns), 1 / len(columns), dtype=logits.dtype)
-        every_sum += float(weight @ (average @ (top - columns)))
+        every_sum += float(share @ (average @ (top - columns)))
         # Copied, as a view would keep the whole block.
         sample.append(logits[-n_read % stride :: stride].copy())
         n_read += len(logits)
         if tops is not None:
             tops.append(top)
     rows = np.concatenate(sample)
-    every = every_sum / data.weight_sum
+    true, every = (gap / (data.weight_sum / unit) for gap in (true_sum, every_sum))
     with np.errstate(over="ignore", invalid="ignore"):
         variance = float((rows / every).var(axis=1).mean()) if every else 1.0
     if not 0 < variance < math.inf:
         variance = 1.0  # rows of weight zero can be much larger than all others
     inverse = 1 / (every * variance) if every else 1.0
     is_double = rows.dtype == np.float64
-    return _Gaps(true_sum / data.weight_sum, every, inverse, is_double, tops)
+    return _Gaps(true, every, inverse, is_double, tops)
 
 
 def _find_inverse(data: Blocks, gaps: _Gaps, target: float) -> float:

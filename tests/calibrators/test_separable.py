@@ -267,7 +267,7 @@ def test_steps_are_bounded(monkeypatch):
     assert not has_converged
 
 
-@pytest.mark.parametrize("scale", [1e-8, 1e6, 1e160, 1e300])
+@pytest.mark.parametrize("scale", [1e-8, 1e6, 1e160, 1e300, 1e306])
 @pytest.mark.parametrize(
     "scaling",
     [MatrixScaling(), PlattScaling(), TemperatureScaling(), VectorScaling()],
