@@ -32,6 +32,16 @@ X, y = make_classification(
     n_samples=150, n_informative=6, n_classes=3, flip_y=0.2, random_state=0
 )
 NET = NeuralClassifier(MLP, max_epochs=3, random_state=0)
+
+
+class SmallMLP(MLP):
+    """MLP with a small hidden layer."""
+
+    def __init__(self, n_features, n_classes, hidden_sizes=(16,), dropout=0.0):
+        super().__init__(n_features, n_classes, hidden_sizes, dropout)
+
+
+SMALL = clone(NET).set_params(module=SmallMLP)
 REFCAL = RefCalClassifier(
     n_projection=4, random_state=0, refine__max_epochs=1, head__max_epochs=1
 )
@@ -87,13 +97,13 @@ IDS = [" ".join(change) for change in CHANGES]
 @cache
 def proba_and_epochs(number):
     """Return the result of a new net with the parameters of a change."""
-    net = clone(NET).set_params(**CHANGES[number]).fit(X, y)
+    net = clone(SMALL).set_params(**CHANGES[number]).fit(X, y)
     return net.predict_proba(X), len(net.history_)
 
 
 @cache
 def plain_net():
-    return clone(NET).fit(X, y)
+    return clone(SMALL).fit(X, y)
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=IDS)
@@ -158,7 +168,7 @@ ESTIMATORS = [
 def test_setting_what_is_there_changes_nothing(estimator, is_fitted):
     estimator = clone(estimator)
     if is_fitted:
-        estimator.fit(X, y)
+        estimator.fit(X[:99], y[:99])
     shallow, deep = estimator.get_params(deep=False), estimator.get_params()
     attributes = {*vars(estimator)}
     assert estimator.set_params(**deep) is estimator
@@ -202,13 +212,13 @@ def test_parameters_of_callbacks_are_listed_when_they_are_set():
 
 def going_on(**change):
     """Return a net whose parameters change between two epochs."""
-    net = clone(NET).partial_fit(X, y, classes=np.unique(y))
+    net = clone(SMALL).partial_fit(X, y, classes=np.unique(y))
     return net.set_params(**change).partial_fit(X, y)
 
 
 def test_values_of_the_optimizer_keep_its_state():
     """It keeps its moments, as with `LRScheduler`."""
-    scheduled = clone(NET).set_params(
+    scheduled = clone(SMALL).set_params(
         max_epochs=2, callbacks=[LRScheduler("StepLR", step_size=1, gamma=0.5)]
     )
     expected = scheduled.fit(X, y).predict_proba(X)
@@ -226,13 +236,13 @@ def halved(epoch):
 
 
 def test_a_schedule_goes_on_from_a_rate_that_is_set():
-    net = clone(NET).set_params(callbacks=[LRScheduler("LambdaLR", lr_lambda=halved)])
+    net = clone(SMALL).set_params(callbacks=[LRScheduler("LambdaLR", lr_lambda=halved)])
     net.partial_fit(X, y, classes=np.unique(y))
     assert net.set_params(lr=0.6).partial_fit(X, y).history_[-1, "event_lr"] == 0.3
 
 
 def test_the_rate_of_the_optimizer_goes_before_the_other():
-    net = clone(NET).set_params(optimizer__lr=0.1).fit(X, y).set_params(lr=0.5)
+    net = clone(SMALL).set_params(optimizer__lr=0.1).fit(X, y).set_params(lr=0.5)
     assert net.optimizer_.param_groups[0]["lr"] == 0.1
     assert net.fit(X, y).optimizer_.param_groups[0]["lr"] == 0.1
 
@@ -259,7 +269,7 @@ def test_training_goes_on_with_other_parts(change):
 
 
 def test_momentum_is_switched_on_in_the_middle():
-    net = clone(NET).set_params(optimizer=torch.optim.RMSprop)
+    net = clone(SMALL).set_params(optimizer=torch.optim.RMSprop)
     net.partial_fit(X, y, classes=np.unique(y))
     net.set_params(optimizer__momentum=0.9).partial_fit(X, y)
     assert net.optimizer_.param_groups[0]["momentum"] == 0.9
@@ -268,8 +278,9 @@ def test_momentum_is_switched_on_in_the_middle():
 @pytest.mark.filterwarnings("default")  # torch warns of itself while it compiles
 def test_compiling_keeps_the_weights():
     batch = X[:99], y[:99]  # another size is compiled again
-    net = clone(NET).partial_fit(*batch, classes=np.unique(y))
-    expected = clone(NET).set_params(max_epochs=2).fit(*batch).predict_proba(X[:99])
+    linear = clone(SMALL).set_params(module__hidden_sizes=())
+    net = clone(linear).partial_fit(*batch, classes=np.unique(y))
+    expected = linear.set_params(max_epochs=2).fit(*batch).predict_proba(X[:99])
     net.set_params(compile=True, compile__backend="eager").partial_fit(*batch)
     # The loss is compiled too, from other operations, which round otherwise.
     np.testing.assert_allclose(net.predict_proba(X[:99]), expected, rtol=1e-6)
@@ -308,7 +319,7 @@ REFUSED_IN_FIT = {
 @pytest.mark.parametrize("name", REFUSED_WHEN_SET)
 @pytest.mark.parametrize("is_fitted", [False, True], ids=["new", "fitted"])
 def test_an_unknown_name_is_refused_when_set(name, is_fitted):
-    net = copy.deepcopy(plain_net()) if is_fitted else clone(NET)
+    net = copy.deepcopy(plain_net()) if is_fitted else clone(SMALL)
     before = net.get_params(deep=False)
     with pytest.raises(ValueError, match=REFUSED_WHEN_SET[name]):
         net.set_params(**{"max_epochs": 9, "loss": "focal", name: 1})
@@ -318,7 +329,7 @@ def test_an_unknown_name_is_refused_when_set(name, is_fitted):
 @pytest.mark.parametrize("name", REFUSED_IN_FIT)
 @pytest.mark.parametrize("is_fitted", [False, True], ids=["new", "fitted"])
 def test_an_unknown_name_is_refused_in_fit(name, is_fitted):
-    net = copy.deepcopy(plain_net()) if is_fitted else clone(NET)
+    net = copy.deepcopy(plain_net()) if is_fitted else clone(SMALL)
     with pytest.raises(ValueError, match=REFUSED_IN_FIT[name]):
         net.set_params(**{name: 1}).fit(X, y)
 
@@ -326,7 +337,7 @@ def test_an_unknown_name_is_refused_in_fit(name, is_fitted):
 def test_a_value_that_the_optimizer_refuses():
     match = r"optimizer must be .* got optimizer__lr=-1: Invalid learning rate: -1\. Ch"
     with pytest.raises(ValueError, match=match):
-        clone(NET).set_params(optimizer__lr=-1).fit(X, y)
+        clone(SMALL).set_params(optimizer__lr=-1).fit(X, y)
 
 
 def test_a_misspelt_prefix_of_the_constructor_is_refused():
@@ -351,7 +362,7 @@ def test_stages_of_refcal_name_themselves():
     "callbacks", [[3], ["checkpoint"], [("a", 3)], [("a", "b", 3)]]
 )
 def test_what_is_no_callback_is_refused(callbacks):
-    net = clone(NET).set_params(callbacks=callbacks)
+    net = clone(SMALL).set_params(callbacks=callbacks)
     assert net.set_params(**net.get_params()).callbacks is callbacks
     with pytest.raises(TypeError, match=r"`callbacks` must hold .*, got"):
         net.fit(X, y)
