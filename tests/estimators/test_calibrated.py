@@ -289,6 +289,11 @@ class CountsFits(GaussianNB):
         return super().fit(X, y, sample_weight)
 
 
+def mean_probability(model, X, y):
+    """Score that differs between models with other probabilities."""
+    return model.predict_proba(X)[y == 0, 0].mean()
+
+
 @pytest.mark.parametrize(
     ("ensemble", "n_fits", "n_fits_of_none"),
     [("auto", 2, 1), (True, 2, 0), (False, 3, 1)],
@@ -305,7 +310,7 @@ def test_memory_serves_all_candidates(tmp_path, ensemble, n_fits, n_fits_of_none
         {"calibrator": [MetaCal()], "calibrator__miscoverage": [0.2]},
     ]
     CountsFits.sizes.clear()
-    search = GridSearchCV(classifier, grid, cv=2, scoring="neg_log_loss", refit=False)
+    search = GridSearchCV(classifier, grid, cv=2, scoring=mean_probability, refit=False)
     search.fit(X, y)
     assert len(search.cv_results_["params"]) == 6
     assert len(CountsFits.sizes) == 2 * (n_fits + n_fits_of_none)
@@ -318,10 +323,10 @@ def test_memory_serves_all_candidates(tmp_path, ensemble, n_fits, n_fits_of_none
 
 
 def test_memory_serves_parallel_candidates(tmp_path):
-    X, y = make_data()
+    X, y = make_data(150)
     classifier = CalibratedClassifier(GaussianNB(), None, cv=2, memory=tmp_path)
     grid = {"calibrator": [None, TemperatureScaling(), MetaCal(miscoverage=0.2)]}
-    search = GridSearchCV(classifier, grid, cv=2, scoring="neg_log_loss", n_jobs=2)
+    search = GridSearchCV(classifier, grid, cv=2, scoring=mean_probability, n_jobs=2)
     with joblib.parallel_config("threading"):
         search.fit(X, y)
     # None and the others of each fold, and the best of them on all data.
@@ -333,7 +338,7 @@ def test_memory_serves_parallel_candidates(tmp_path):
 
 @pytest.mark.parametrize("labels", ["int", "str"])
 def test_memory_tells_data_and_classifiers_apart(tmp_path, labels):
-    X, y = make_data()
+    X, y = make_data(150)
     y = y.astype(labels)
     CountsFits.sizes.clear()
     remembers = CalibratedClassifier(

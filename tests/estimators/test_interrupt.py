@@ -75,6 +75,7 @@ def interrupt():
 
 def make_net(**params):
     params = {"max_epochs": 6, "random_state": 0, "callbacks": [Interrupt()]} | params
+    params = {"module__hidden_sizes": (8,), "lr": 0.1} | params
     return NeuralClassifier(module__dropout=0.2, **params)
 
 
@@ -225,6 +226,7 @@ def make_refcal(**params):
     return RefCalClassifier(
         n_projection=8,
         random_state=0,
+        encoder__hidden_sizes=(8,),
         refine__max_epochs=3,
         head__max_epochs=3,
         refine__callbacks=[Interrupt()],
@@ -234,7 +236,7 @@ def make_refcal(**params):
 
 
 def make_calibrated(**params):
-    net = make_net(max_epochs=3)
+    net = make_net(max_epochs=2)
     return CalibratedClassifier(net, TemperatureScaling(), cv=2, n_repeats=1, **params)
 
 
@@ -254,7 +256,7 @@ def proba_of(make):
 def test_nothing_half_done_is_remembered(interrupt, tmp_path, make, training):
     expected = proba_of(make)
     memory = Memory(tmp_path, verbose=0)
-    interrupt(training, 2)
+    interrupt(training, 1)
     fails(make(memory=memory).fit, X, y)
     assert Interrupt.n_trainings == training
     interrupt(None, None)

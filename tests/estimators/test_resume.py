@@ -20,6 +20,7 @@ X, y = make_classification(
 LABELS = np.array(["ant", "bee", "cat"])[y]
 WEIGHT = np.random.default_rng(0).uniform(0.5, 2, len(X))
 NET = NeuralClassifier(
+    module__hidden_sizes=(8,),
     module__dropout=0.3,
     loss="focal",
     batch_size=80,
