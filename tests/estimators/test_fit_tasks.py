@@ -25,7 +25,7 @@ callback = pytest.importorskip(
 )
 
 X, codes = make_classification(
-    150, n_informative=6, n_classes=3, flip_y=0.2, random_state=0
+    120, n_informative=6, n_classes=3, flip_y=0.2, random_state=0
 )
 y = np.array(["cat", "dog", "eel"])[codes]
 NET = NeuralClassifier(max_epochs=3, lr=0.01, random_state=0)
@@ -62,7 +62,7 @@ class Stop:
 
 
 def test_the_net_of_each_epoch_is_that_of_a_shorter_training():
-    log, weight = monitor(), np.random.default_rng(0).uniform(size=150)
+    log, weight = monitor(), np.random.default_rng(0).uniform(size=120)
     net = clone(NET).set_callbacks(log).fit(X, y, sample_weight=weight)
     expected = []
     for n_epochs in (1, 2, 3):
@@ -130,14 +130,15 @@ def test_progress_of_a_net_in_a_pipeline(capsys):
 def test_folds_in_threads(capsys):
     pytest.importorskip("rich", reason="rich draws the progress bars")
     log = monitor()
+    net = clone(NET).set_params(max_epochs=2, module__hidden_sizes=(4,))
     model = CalibratedClassifier(
-        clone(NET).set_callbacks(log), "temperature", ensemble=False, n_jobs=2
+        net.set_callbacks(log), "temperature", ensemble=False, n_jobs=2
     ).set_callbacks(callback.ProgressBar())
     with parallel_config("threading"):
         model.fit(X, y)
     text = capsys.readouterr().out
     assert all(f"fold | NeuralClassifier - fit #{i}" in text for i in range(4))
-    assert len(scores(log, "epoch")) == 4 * 3
+    assert len(scores(log, "epoch")) == 4 * 2
     inner = model.calibrated_classifiers_[0].estimator
     assert inner._skl_callbacks == [log]
     with parallel_config("threading"):

@@ -21,8 +21,9 @@ X, y = make_classification(
     n_samples=120, n_informative=6, n_classes=3, class_sep=2, random_state=0
 )
 QUICK = RefCalClassifier(
-    refine__max_epochs=2, head__max_epochs=2, n_projection=8, random_state=0
-)
+    encoder__hidden_sizes=(8,), n_projection=8, random_state=0,
+    refine__max_epochs=2, head__max_epochs=2,
+)  # fmt: skip
 
 
 class CountRuns(Callback):
@@ -70,13 +71,16 @@ def test_memory_changes_nothing(remembering, tmp_path):
 
 def test_memory_knows_an_encoder_by_its_weights(remembering, runs):
     encoder = MLP(20, None, hidden_sizes=(8,))
-    remembering.set_params(encoder=encoder)
+    model = RefCalClassifier(
+        encoder, memory=remembering.memory, refine__callbacks=[CountRuns()],
+        refine__max_epochs=1, head__max_epochs=1, random_state=0,
+    )  # fmt: skip
     for _ in range(2):
-        clone(remembering).fit(X, y)
+        clone(model).fit(X, y)
     assert runs() == 1
     with torch.no_grad():
         encoder[0].bias += 1
-    clone(remembering).fit(X, y)
+    clone(model).fit(X, y)
     assert runs() == 2
 
 
