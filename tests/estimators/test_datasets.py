@@ -21,7 +21,10 @@ X, codes = make_classification(
 )
 NAMES = np.array(["cat", "dog", "eel"])
 X_VALID, VALID_CODES = X[:30][::-1].copy(), codes[:30][::-1].copy()
-NET = NeuralClassifier(max_epochs=2, batch_size=32, module__dropout=0.3, random_state=0)
+DEEP = NeuralClassifier(
+    max_epochs=2, batch_size=32, module__dropout=0.3, random_state=0
+)
+NET = clone(DEEP).set_params(module__hidden_sizes=(8,), lr=0.01)
 
 
 def tensors(X, y):
@@ -297,7 +300,7 @@ def test_refcal_takes_arrays_only_and_no_net_a_loader():
 # Classes of arrays --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("net", [clone(NET), FrozenEstimator(clone(NET).fit(X, codes))])
+@pytest.mark.parametrize("net", [DEEP, FrozenEstimator(clone(DEEP).fit(X, codes))])
 def test_wrappers_take_arrays_only(net):
     with pytest.raises(TypeError, match="X must be an array, got a Dataset: TensorD"):
         CalibratedClassifier(net, None).fit(tensors(X, codes), codes)

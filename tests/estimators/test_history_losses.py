@@ -14,7 +14,12 @@ X, y = make_classification(
     n_samples=203, n_informative=5, n_classes=3, flip_y=0.3, random_state=0
 )
 NET = NeuralClassifier(
-    loss="crl", module__dropout=0.3, max_epochs=4, batch_size=101, random_state=0
+    loss="crl",
+    module__hidden_sizes=(8,),
+    module__dropout=0.3,
+    max_epochs=4,
+    batch_size=101,
+    random_state=0,
 )
 
 

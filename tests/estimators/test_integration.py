@@ -27,7 +27,7 @@ def data():
     return X, np.array(["no", "perhaps", "yes"])[y]
 
 
-NET = NeuralClassifier(max_epochs=5, random_state=0)
+NET = NeuralClassifier(module__hidden_sizes=(8,), max_epochs=3, lr=0.01, random_state=0)
 
 
 def test_is_a_classifier():

@@ -19,6 +19,7 @@ from sklearn_calib.estimators import MLP
 from sklearn_calib.losses import CrossEntropyLoss, get_loss, get_loss_names
 
 SEEDED = {"random_state": 0, "max_epochs": 2}
+SMALL = {**SEEDED, "module__hidden_sizes": (8,), "batch_size": -1}
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +40,7 @@ def binary(table):
 @pytest.mark.parametrize("loss", get_loss_names())
 def test_every_loss_gives_probabilities(table, loss):
     X, y = table
-    proba = NeuralClassifier(loss=loss, **SEEDED).fit(X, y).predict_proba(X)
+    proba = NeuralClassifier(loss=loss, **SMALL).fit(X, y).predict_proba(X)
     assert proba.dtype == np.float64
     assert proba.min() >= 0
     np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=1e-12)
@@ -80,7 +81,7 @@ def test_binary_decision_function_is_the_log_odds(binary):
 
 def test_data_of_any_kind_give_the_same(table):
     X, y = table
-    expected = NeuralClassifier(**SEEDED).fit(X, y).predict_proba(X)
+    expected = NeuralClassifier(**SMALL).fit(X, y).predict_proba(X)
     frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])])
     for data, labels in [
         (X.tolist(), y.tolist()),
@@ -89,7 +90,7 @@ def test_data_of_any_kind_give_the_same(table):
         (torch.tensor(X), y),
         (np.asfortranarray(X), y.astype(object)),
     ]:
-        net = NeuralClassifier(**SEEDED).fit(data, labels)
+        net = NeuralClassifier(**SMALL).fit(data, labels)
         np.testing.assert_allclose(net.predict_proba(data), expected, rtol=1e-12)
 
 
@@ -139,7 +140,7 @@ def test_float64_trains_in_float64(table):
 def test_weights_equal_repetition(table, loss):
     X, y = (part[:80] for part in table)
     weight = np.random.default_rng(0).integers(0, 4, size=len(X))
-    net = NeuralClassifier(loss=loss, batch_size=-1, dtype="float64", **SEEDED)
+    net = NeuralClassifier(loss=loss, dtype="float64", **SMALL)
     if get_loss(loss)().learns_from_validation:  # the same samples to learn from
         net.set_params(train_split=predefined_split(Dataset(X, y)))
     weighted = clone(net).fit(X, y, sample_weight=weight).predict_proba(X)
@@ -195,7 +196,7 @@ def test_nothing_is_held_out_by_default(table):
     ],
 )
 def test_a_tenth_is_held_out_for_what_watches_it(table, params):
-    net = NeuralClassifier(**SEEDED, **params).fit(*table)
+    net = NeuralClassifier(**SMALL, **params).fit(*table)
     assert _valid_size(net) == 24
     assert {"valid_loss", "valid_acc", "valid_log_loss", "valid_ece"} <= set(
         net.history_[-1]

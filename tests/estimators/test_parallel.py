@@ -40,12 +40,13 @@ def test_threads_fit_and_predict_at_once(estimator):
 
 def test_a_search_in_threads():
     grid = {"lr": [0.01, 0.1], "loss": ["focal", "brier"]}
-    search = GridSearchCV(NET, grid, cv=2, scoring="neg_log_loss")
+    net = clone(NET).set_params(module__hidden_sizes=(8,), max_epochs=1)
+    search = GridSearchCV(net, grid, cv=2, scoring="neg_log_loss")
     expected = clone(search).fit(X, y).cv_results_["mean_test_score"]
-    folds = cross_val_predict(NET, X, y, cv=2, method="predict_proba")
+    folds = cross_val_predict(net, X, y, cv=2, method="predict_proba")
     with joblib.parallel_backend("threading", n_jobs=4):
         found = clone(search).set_params(n_jobs=4).fit(X, y)
-        again = cross_val_predict(NET, X, y, cv=2, method="predict_proba", n_jobs=4)
+        again = cross_val_predict(net, X, y, cv=2, method="predict_proba", n_jobs=4)
     np.testing.assert_array_equal(found.cv_results_["mean_test_score"], expected)
     np.testing.assert_array_equal(again, folds)
 

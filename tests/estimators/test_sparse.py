@@ -30,7 +30,7 @@ rng = np.random.default_rng(0)
 SPARSE = sp.random_array((130, 12), density=0.3, format="csr", rng=rng)
 DENSE = SPARSE.toarray()
 y = np.where(DENSE[:, :6].sum(1) > DENSE[:, 6:].sum(1), "left", "right")
-NET = NeuralClassifier(max_epochs=2, random_state=0)
+NET = NeuralClassifier(module__hidden_sizes=(8,), max_epochs=2, random_state=0)
 
 
 def outputs(estimator, X, **fit_params):
@@ -129,7 +129,7 @@ TASTE = np.array(["up", "up", "down", "down"] * 10)
     ],
 )
 def test_texts_in_a_pipeline(wrap):
-    net = NeuralClassifier(max_epochs=4, lr=0.1, random_state=0)
+    net = clone(NET).set_params(max_epochs=4, lr=0.1)
     model = wrap(make_pipeline(TfidfVectorizer(), net)).fit(TEXTS, TASTE)
     predicted = model.predict(TEXTS)
     assert (predicted[predicted != "?"] == TASTE[predicted != "?"]).all()
