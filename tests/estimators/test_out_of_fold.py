@@ -264,7 +264,7 @@ def test_memory_trains_once_for_all_calibrators(tmp_path, ensemble, as_path):
         model,
         {"calibrator": calibrators},
         cv=2,
-        scoring="neg_log_loss",
+        scoring=lambda model, X, y: model.predict_proba(X)[y == 0, 0].mean(),
         refit=False,
         error_score="raise",
     )

@@ -1,6 +1,7 @@
 """Parallel training, progress, held-out data for fit, groups, and cv="prefit"."""
 
 import pickle
+from functools import cache
 
 import numpy as np
 import pytest
@@ -71,7 +72,7 @@ def threads():
     ids=["ensemble", "one", "none", "frozen", "coverage", "max_risk", "sets"],
 )
 def test_parallel_training_gives_the_same_model(model):
-    weight = np.arange(600) % 3
+    weight, model = np.arange(600) % 3, clone(model).set_params(cv=2)
     expected = clone(model).fit(X, Y, sample_weight=weight)
     parallel = clone(model).set_params(n_jobs=2).fit(X, Y, sample_weight=weight)
     np.testing.assert_array_equal(parallel.predict_proba(X), expected.predict_proba(X))
@@ -282,6 +283,16 @@ def test_held_out_part_that_cannot_be_passed(params, error, message):
         ).fit(X, Y, eval_set=[(X, Y)])
 
 
+@cache
+def probas_of_groups(wrapper, cv):
+    """Return probabilities if the splits are given, and if the groups are routed."""
+    model = clone(wrapper).set_params(cv=list(cv.split(X, Y, GROUPS)))
+    by_folds = model.fit(X, Y).predict_proba(X)
+    with sklearn.config_context(enable_metadata_routing=True):
+        model.set_params(cv=cv).fit(X, Y, groups=GROUPS)
+    return model.predict_proba(X), by_folds
+
+
 @both_wrappers
 @pytest.mark.parametrize(
     "cv", [GroupKFold(3), StratifiedGroupKFold(3), LeaveOneGroupOut()]
@@ -295,11 +306,7 @@ def test_groups_without_routing(wrapper, cv, params):
     )
     with pytest.raises(ValueError, match=message):
         model.fit(X, Y, **params)
-    model.set_params(cv=list(cv.split(X, Y, GROUPS)))
-    by_folds = model.fit(X, Y).predict_proba(X)
-    with sklearn.config_context(enable_metadata_routing=True):
-        model.set_params(cv=cv).fit(X, Y, groups=GROUPS)
-    np.testing.assert_array_equal(model.predict_proba(X), by_folds)
+    np.testing.assert_array_equal(*probas_of_groups(wrapper, cv))
 
 
 class OptionalGroups(StratifiedKFold):

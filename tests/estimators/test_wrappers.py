@@ -181,7 +181,8 @@ def fitted_estimators():
     """Yield estimators that hold others, and the arguments of their predictions."""
     logistic, groups = LogisticRegression(), {"groups": X[:, 1]}
     for calibrator in (None, SCALING, VennAbers(), "auto", logistic):
-        yield CalibratedClassifier(logistic, calibrator, cv=2).fit(X, Y), {}
+        model = CalibratedClassifier(logistic, calibrator, cv=2, n_repeats=1)
+        yield model.fit(X, Y), {}
     yield CalibratedClassifier(LinearSVC(), VennAbers(), cv=2).fit(X, Y), {}
     of_groups = PerGroupCalibrator(SCALING)
     model = CalibratedClassifier(logistic, of_groups, cv=2)
