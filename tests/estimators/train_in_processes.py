@@ -26,6 +26,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 from sklearn_calib import NeuralClassifier
 from sklearn_calib.callbacks import Checkpoint, RecordBins
 from sklearn_calib.datasets import Mixup
+from sklearn_calib.estimators import ConvNet
 from sklearn_calib.losses import get_loss, get_loss_names
 
 X, y = make_classification(
@@ -197,6 +198,8 @@ def train(
     """Return the net trained with the parameters of a case."""
     params = {"max_epochs": 2, "random_state": 0, "batch_size": 40, **params}
     params = {"lr": 0.01, **HELD_OUT, **params}
+    if "module" not in params:
+        params["module__hidden_sizes"] = (8,)
     net = kind(loss=loss, dtype="float64", **LEARNERS.get(loss, {}), **params)
     return net.fit(X, y, sample_weight=sample_weight, classes=classes)
 
@@ -253,7 +256,8 @@ def main(rank, n_processes, folder):
     results["mixin"] = result(train(**mixin, **OF_MIXIN))
     results["mixup"] = result(train(batch_transform=Mixup()))
     images = X.reshape(-1, 1, 2, 3)
-    results["batch norm"] = result(train(X=images, validation_fraction=None), X=images)
+    net = train(X=images, module=ConvNet, validation_fraction=None)
+    results["batch norm"] = result(net, X=images)
     results["dropout"] = result(train(module__dropout=0.5))
     file = Path(folder, "checkpoint")
     train(max_epochs=1, callbacks=[Checkpoint(file)])
