@@ -24,7 +24,8 @@ SEEDED = {"max_epochs": 3, "validation_fraction": 0.3, "random_state": 0}
 
 def warnings_of(*callbacks, **params):
     """Return the warnings of a fit about the monitors of its callbacks."""
-    net = NeuralClassifier(callbacks=[*callbacks], **{**SEEDED, **params})
+    params = {**SEEDED, "max_epochs": 2, "module__hidden_sizes": (8,), **params}
+    net = NeuralClassifier(callbacks=[*callbacks], **params)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         net.fit(X, y)

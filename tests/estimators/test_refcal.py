@@ -21,10 +21,11 @@ from sklearn_calib.metrics import expected_calibration_error
 X, y = make_classification(
     n_samples=300, n_informative=6, n_classes=3, class_sep=3, random_state=0
 )
-QUICK = RefCalClassifier(
+OWN_ENCODER = RefCalClassifier(
     refine__max_epochs=3, refine__batch_size=150, head__max_epochs=3,
     n_projection=16, random_state=0,
 )  # fmt: skip
+QUICK = clone(OWN_ENCODER).set_params(encoder__hidden_sizes=(64,))
 # A loss whose head does not fit the binary labels or the few bins of small data.
 QUIET = pytest.mark.filterwarnings("ignore:n_bins must be small enough:UserWarning")
 
@@ -85,7 +86,7 @@ def test_stage_1_is_the_supervised_contrast():
 
 def test_stage_2_is_a_linear_classifier_of_the_embeddings(fitted):
     embeddings = fitted.transform(X)
-    assert embeddings.shape == (300, 128)
+    assert embeddings.shape == (300, 64)
     assert embeddings.dtype == np.float32
     (layer,) = fitted.head_.module_
     assert isinstance(layer, torch.nn.Linear)
@@ -147,7 +148,7 @@ def test_string_labels_and_names():
     assert model.classes_.tolist() == ["maybe", "no", "yes"]
     assert {*model.predict(frame)} <= {*labels}
     assert model.feature_names_in_.tolist() == [*frame]
-    assert model.get_feature_names_out()[-1] == "refcalclassifier127"
+    assert model.get_feature_names_out()[-1] == "refcalclassifier63"
     frame = model.set_output(transform="pandas").transform(frame)
     assert isinstance(frame, pd.DataFrame)
 
@@ -155,8 +156,8 @@ def test_string_labels_and_names():
 def test_images():
     images, labels = load_digits(return_X_y=True)
     images, labels = images[:200].reshape(-1, 1, 8, 8) / 16, labels[:200]
-    model = clone(QUICK).set_params(
-        encoder__n_filters=8, refine__max_epochs=10, head__max_epochs=20
+    model = clone(OWN_ENCODER).set_params(
+        encoder__n_filters=8, refine__max_epochs=10, head__max_epochs=8, head__lr=0.03
     )
     model.fit(images, labels)
     assert model.transform(images).shape == (200, 32)
@@ -177,7 +178,7 @@ def test_sequences_take_an_encoder_and_views_of_their_own():
         noisy = [batch + 0.1 * torch.randn_like(batch) for _ in range(3)]
         return torch.stack(noisy, 1)
 
-    model = clone(QUICK).set_params(encoder=LastStep, augment=views)
+    model = clone(OWN_ENCODER).set_params(encoder=LastStep, augment=views)
     model.fit(X.reshape(300, 5, 4), y)
     assert model.transform(X.reshape(300, 5, 4)).shape == (300, 8)
 
@@ -185,7 +186,7 @@ def test_sequences_take_an_encoder_and_views_of_their_own():
 def test_an_instance_is_copied():
     encoder = MLP(20, None, hidden_sizes=(8,))
     before = [p.clone() for p in encoder.parameters()]
-    model = clone(QUICK).set_params(encoder=encoder).fit(X, y)
+    model = clone(OWN_ENCODER).set_params(encoder=encoder).fit(X, y)
     assert model.encoder is encoder
     assert all(map(torch.equal, encoder.parameters(), before))
     assert model.transform(X).shape == (300, 8)

@@ -1,6 +1,7 @@
 """The head of RefCal learns from new views in each epoch."""
 
 import pickle
+from functools import cache
 
 import numpy as np
 import pytest
@@ -55,14 +56,21 @@ class Inputs(Callback):
         (self.train if module.training else self.valid).append(inputs[0].numpy())
 
 
+def fit_adafocal(augment, weighted):
+    weight = np.arange(120) % 3 + 0.5 if weighted else None
+    params = {"loss": "adafocal", "loss__n_bins": 3, "head__validation_fraction": 0.2}
+    return fit(weight, augment_head=augment, **params)
+
+
+@cache
+def plain_fit(weighted):
+    return fit_adafocal(None, weighted)
+
+
 @pytest.mark.parametrize("augment", [same, same_twice])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_views_that_are_the_samples_change_nothing(augment, weighted):
-    weight = np.arange(120) % 3 + 0.5 if weighted else None
-    params = {"loss": "adafocal", "loss__n_bins": 3, "head__validation_fraction": 0.2}
-    plain, augmented = (
-        fit(weight, augment_head=each, **params) for each in (None, augment)
-    )
+    plain, augmented = plain_fit(weighted), fit_adafocal(augment, weighted)
     np.testing.assert_allclose(
         augmented.predict_proba(X), plain.predict_proba(X), atol=1e-5
     )

@@ -44,7 +44,7 @@ SLICES = SliceDataset(Dataset(X, y))
 )
 def test_slices_train_the_same_network_as_an_array(case):
     params, fit_params = case
-    net = clone(NET).set_params(**params)
+    net = clone(NET).set_params(module__hidden_sizes=(8,), **params)
     wanted = clone(net).fit(X, y, **fit_params).predict_proba(X)
     net.fit(SLICES, SliceDataset(Dataset(X, y), idx=1), **fit_params)
     np.testing.assert_array_equal(net.predict_proba(SLICES), wanted)
@@ -76,6 +76,7 @@ def test_slices_are_read_one_batch_at_a_time():
     ],
 )
 def test_slices_are_searched_and_calibrated(model):
+    model = clone(model).set_params(estimator__module__hidden_sizes=(8,))
     wanted = clone(model).fit(X, y).predict_proba(X)
     found = clone(model).fit(SLICES, y).predict_proba(SLICES)
     np.testing.assert_array_equal(found, wanted)
@@ -202,7 +203,8 @@ def test_a_second_module_has_parameters(kind, dtype):
     def n_hidden(net):
         return net.module2_.layers[0].out_features
 
-    net = kind(max_epochs=1, dtype=dtype, module2__n_hidden=7, random_state=0)
+    params = {"max_epochs": 1, "batch_size": -1, "module__hidden_sizes": (8,)}
+    net = kind(dtype=dtype, module2__n_hidden=7, random_state=0, **params)
     assert n_hidden(net.fit(X, y)) == 7
     assert n_hidden(clone(net).set_params(module2__n_hidden=3).fit(X, y)) == 3
     assert net.get_params()["module2__n_hidden"] == 7
@@ -218,7 +220,8 @@ def test_a_second_module_has_parameters(kind, dtype):
 
 def test_a_second_module_is_searched_and_calibrated():
     grid = {"module2__n_hidden": [2, 3]}
-    net = TwoModules(max_epochs=1, lr=0.01, random_state=0)
+    params = {"max_epochs": 1, "lr": 0.01, "module__hidden_sizes": (8,)}
+    net = TwoModules(random_state=0, **params)
     search = GridSearchCV(net, grid, cv=2, error_score="raise")
     assert search.fit(X, y).best_params_["module2__n_hidden"] in (2, 3)
     model = CalibratedClassifier(
