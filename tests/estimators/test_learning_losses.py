@@ -28,6 +28,7 @@ NET = NeuralClassifier(
     loss="adafocal",
     loss__n_bins=5,
     loss__lambd=1.0,
+    module__hidden_sizes=(16,),
     module__dropout=0.3,
     max_epochs=8,
     batch_size=75,
@@ -123,7 +124,9 @@ def test_search():
 
 @pytest.mark.parametrize("calibrator", get_calibrator_names())
 def test_calibrated_afterwards(calibrator, memory):
-    net = make_pipeline(StandardScaler(), clone(NET).set_params(max_epochs=2))
+    # Linear and trained by SGD, it is read quickly.
+    net = clone(NET).set_params(module__hidden_sizes=(), optimizer=torch.optim.SGD)
+    net = make_pipeline(StandardScaler(), net.set_params(max_epochs=2, lr=1.0))
     params = {"cv": 2, "n_repeats": 1, "memory": memory}
     model = CalibratedClassifier(net, get_calibrator(calibrator)(), **params)
     model.fit(X[:100], LABELS[:100])
