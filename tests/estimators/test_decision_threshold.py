@@ -69,7 +69,7 @@ def test_threshold_inside_is_an_error(wrapper, way_out, name):
     kind = "Tuned" if name in {"tuned", "pipeline"} else "Fixed"
     message = f"must not have a decision threshold, got {kind}Threshold.*{way_out}"
     with pytest.raises(ValueError, match=message):
-        wrapper.set_params(estimator=INSIDE[name], cv=2).fit(X, Y)
+        wrapper.set_params(estimator=INSIDE[name], cv=2).fit(X[:300], Y[:300])
 
 
 def test_threshold_outside_applies_to_calibrated_probabilities():

@@ -2,6 +2,7 @@
 
 import pickle
 from collections import UserDict
+from functools import cache
 
 import numpy as np
 import pytest
@@ -122,6 +123,25 @@ def test_searches_and_calibration_take_a_slice_dict():
     assert model.predict_proba(inputs).shape == (90, 2)
 
 
+WEIGHT = np.tile([1.0, 2.0], 45)
+
+
+@cache
+def of_slices(wrapper):
+    """Return the probabilities of a wrapper that is fitted to a SliceDict."""
+    inputs = SliceDict(**X)
+    return few_epochs(wrapper).fit(inputs, y, WEIGHT).predict_proba(inputs)
+
+
+def few_epochs(wrapper):
+    return clone(wrapper).set_params(estimator__max_epochs=3)
+
+
+@cache
+def frozen_net():
+    return FrozenEstimator(clone(NET).fit(X, y))
+
+
 @pytest.mark.parametrize(
     "wrapper",
     [
@@ -132,15 +152,12 @@ def test_searches_and_calibration_take_a_slice_dict():
 )
 @pytest.mark.parametrize("container", [dict, UserDict])
 def test_wrappers_take_a_dict(wrapper, container):
-    wrapper = clone(wrapper).set_params(estimator__max_epochs=3)
-    weight = np.tile([1.0, 2.0], 45)
-    sliced = clone(wrapper).fit(SliceDict(**X), y, weight).predict_proba(SliceDict(**X))
-    model = clone(wrapper).fit(container(X), y, weight)
-    np.testing.assert_array_equal(model.predict_proba(container(X)), sliced)
-    frozen = clone(wrapper).set_params(estimator=FrozenEstimator(clone(NET).fit(X, y)))
+    model = few_epochs(wrapper).fit(container(X), y, WEIGHT)
+    np.testing.assert_array_equal(model.predict_proba(container(X)), of_slices(wrapper))
+    frozen = clone(wrapper).set_params(estimator=frozen_net())
     assert frozen.fit(X, y).predict_proba(X).shape == (90, 2)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
-        wrapper.fit({**X, "age": AGE[:9]}, y)
+        clone(wrapper).fit({**X, "age": AGE[:9]}, y)
 
 
 def test_partial_fit():

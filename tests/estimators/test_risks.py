@@ -134,13 +134,13 @@ def test_labels_may_be_numbers():
 def test_it_is_an_estimator():
     """Cloned, pickled, searched, and with weights of zero."""
     limits = {"error_rate": 0.2, square: 0.3}
-    model = SelectiveClassifier(GaussianNB(), max_risk=limits).fit(X, Y)
+    model = SelectiveClassifier(GaussianNB(), max_risk=limits, cv=2).fit(X, Y)
     again = clone(model).fit(X, Y)
     assert again.threshold_ == model.threshold_
     np.testing.assert_array_equal(
         pickle.loads(pickle.dumps(model)).predict(X), model.predict(X)
     )
-    search = GridSearchCV(model, {"max_risk": [limits, 0.1]}, cv=3, error_score="raise")
+    search = GridSearchCV(model, {"max_risk": [limits, 0.1]}, cv=2, error_score="raise")
     assert search.fit(X, Y).best_params_ == {"max_risk": 0.1}
     kept = np.arange(len(Y)) % 4 > 0
     weighted = selective(LIMITS).fit(X, Y, sample_weight=3.0 * kept)
