@@ -93,14 +93,15 @@ def expected_proba(model):
 
 
 @pytest.mark.parametrize("ensemble", [True, False])
-def test_groups_are_a_column_or_passed(ensemble):
-    column = clone(COLUMN).set_params(ensemble=ensemble).fit(X, Y)
+def test_groups_are_a_column_or_passed(ensemble, memory):
+    params = {"ensemble": ensemble, "memory": memory}
+    column = clone(COLUMN).set_params(**params).fit(X, Y)
     proba = column.predict_proba(X)
     np.testing.assert_allclose(proba, expected_proba(column), rtol=1e-6)
     for groups in (["sex"], 2, -2, (2,), [np.int64(2)]):
         model = clone(column).set_params(groups=groups).fit(X, Y)
         np.testing.assert_array_equal(model.predict_proba(X), proba)
-    model = clone(PASSED).set_params(ensemble=ensemble).fit(X, Y, groups=SEX)
+    model = clone(PASSED).set_params(**params).fit(X, Y, groups=SEX)
     np.testing.assert_array_equal(model.predict_proba(X, groups=SEX), proba)
     np.testing.assert_array_equal(model.predict(X, groups=SEX), column.predict(X))
     plain = column.uncalibrated()
@@ -243,16 +244,17 @@ def test_weights_memory_jobs_frozen_and_copies(tmp_path):
     np.testing.assert_array_equal(again.predict_proba(X), expected)
 
 
-def test_cross_validation_search_and_other_wrappers():
-    scores = cross_validate(COLUMN, X, Y, scoring="neg_log_loss", cv=2)["test_score"]
-    plain = clone(COLUMN).set_params(calibrator=PlattScaling(), groups=None)
+def test_cross_validation_search_and_other_wrappers(memory):
+    column = clone(COLUMN).set_params(memory=memory)
+    scores = cross_validate(column, X, Y, scoring="neg_log_loss", cv=2)["test_score"]
+    plain = clone(column).set_params(calibrator=PlattScaling(), groups=None)
     worse = cross_validate(plain, X, Y, scoring="neg_log_loss", cv=2)["test_score"]
     assert (scores > worse).all()
     grid = [
         {"calibrator": [TemperatureScaling()], "groups": [None]},
         {"calibrator__lambd": [1e6, 1.0], "groups": ["sex", "site"]},
     ]
-    search = GridSearchCV(COLUMN, grid, scoring="neg_log_loss", cv=2).fit(X, Y)
+    search = GridSearchCV(column, grid, scoring="neg_log_loss", cv=2).fit(X, Y)
     assert search.best_params_ == {"calibrator__lambd": 1.0, "groups": "sex"}
     shift = PriorShiftClassifier(COLUMN, priors={"no": 0.5, "yes": 0.5}).fit(X, Y)
     assert shift.predict_proba(X).shape == (N, 2)
