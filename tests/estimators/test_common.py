@@ -78,7 +78,8 @@ def test_sklearn_checks_refcal(estimator, check):
 )
 @pytest.mark.filterwarnings("default")
 def test_sklearn_checks_refcal_in_a_few_epochs(estimator, check):
-    check(estimator.set_params(encoder__hidden_sizes=(8,), n_projection=8))
+    estimator.set_params(encoder__hidden_sizes=(8,), n_projection=8)
+    check(estimator.set_params(head__max_epochs=2, head__lr=0.2))
 
 
 @pytest.mark.slow
