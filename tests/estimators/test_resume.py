@@ -48,26 +48,26 @@ def run(net, n_epochs, *callbacks, **params):
 @cache
 def whole_run(number):
     """Return the net trained without a break."""
-    return run(clone(NET).set_params(**SETTINGS[number]), 3)
+    return run(clone(NET).set_params(**SETTINGS[number]), 2)
 
 
 def by_warm_start(net, folder):  # noqa: ARG001 - as the others
-    run(net, 2, warm_start=True)
+    run(net, 1, warm_start=True)
     return run(net, 1)
 
 
 def by_checkpoint(net, folder):
     """In another process, with the files after the last epoch."""
     files = Checkpoint(monitor=None, dirname=folder)
-    run(clone(net), 2, files)
+    run(clone(net), 1, files)
     return run(net, 1, LoadInitState(Checkpoint(dirname=folder)))
 
 
 def by_last_checkpoint(net, folder):
     """Run the same script twice."""
-    for n_epochs in (2, 1):
+    for _ in range(2):
         files = TrainEndCheckpoint(dirname=folder)
-        part = run(clone(net), n_epochs, LoadInitState(files), files)
+        part = run(clone(net), 1, LoadInitState(files), files)
     return part
 
 
