@@ -9,6 +9,8 @@ from torch.utils.data import ConcatDataset
 
 from sklearn_calib import NeuralClassifier
 
+NET = NeuralClassifier(module__hidden_sizes=(8,), max_epochs=1, random_state=0)
+
 
 @pytest.fixture
 def mapped(tmp_path):
@@ -22,7 +24,7 @@ def mapped(tmp_path):
 
 def test_a_memory_map_is_not_copied(mapped, peak_memory):
     X, y = mapped
-    net = NeuralClassifier(max_epochs=1, validation_fraction=0.1, random_state=0)
+    net = clone(NET).set_params(validation_fraction=0.1)
     twin = clone(net).fit(np.array(X), y)
     net.set_params(batch_size=200, early_stopping=True)
     assert peak_memory(lambda: net.fit(X, y)) < X.nbytes / 3
@@ -50,6 +52,6 @@ def test_read_only_rows_of_a_dataset(mapped):
 
 def test_a_memory_map_of_bytes_is_converted_by_the_batch(mapped, peak_memory):
     X = mapped[0].view(np.uint8)
-    net = NeuralClassifier(max_epochs=1, batch_size=64, random_state=0)
+    net = clone(NET).set_params(batch_size=64)
     data = Dataset(X, mapped[1])
     assert peak_memory(lambda: net.fit(data, classes=[0, 1])) < X.nbytes / 3

@@ -89,7 +89,8 @@ def test_the_warning_is_worth_following():
 
 
 def test_early_stopping_on_refinement():
-    params = {**SEEDED, "max_epochs": 200, "lr": 0.03, "n_iter_no_change": 3}
+    params = {**SEEDED, "max_epochs": 200, "lr": 0.08, "n_iter_no_change": 3}
+    params["module__hidden_sizes"] = (16,)
     net = NeuralClassifier(early_stopping="valid_refinement", **params).fit(X, y)
     errors = net.history_[:, "valid_refinement"]
     assert len(errors) - 1 - np.argmin(errors) == 3

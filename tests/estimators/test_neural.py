@@ -291,7 +291,7 @@ def test_checkpoint_keeps_the_best_weights(table, tmp_path):
     X, y = table
     checkpoint = Checkpoint(monitor="valid_log_loss_best", dirname=tmp_path)
     net = NeuralClassifier(
-        callbacks=[checkpoint], lr=0.05, max_epochs=15, random_state=0
+        callbacks=[checkpoint], lr=0.05, **{**SMALL, "max_epochs": 15}
     ).fit(X, y)
     best = int(np.argmin(net.history_[:, "valid_log_loss"])) + 1
     again = clone(net).set_params(max_epochs=best, callbacks=None)

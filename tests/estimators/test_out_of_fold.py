@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from functools import cache
 
 import numpy as np
 import pytest
@@ -250,30 +251,30 @@ def test_metadata_routing():
     assert len(model.calibrated_classifiers_) == 4
 
 
-@pytest.mark.parametrize("ensemble", [True, False])
-@pytest.mark.parametrize("as_path", [True, False])
-def test_memory_trains_once_for_all_calibrators(tmp_path, ensemble, as_path):
-    X, y = make_data(150)
+@cache
+def scores_of_search(ensemble, memory):
+    """Return the scores of three calibrators."""
     calibrators = [TemperatureScaling(objective="ece", n_bins=n) for n in (2, 5)]
-    calibrators.append(TemperatureScaling())
-    memory = tmp_path if as_path else str(tmp_path)
     model = CalibratedClassifier(
         Recorder(), None, cv=2, n_repeats=1, ensemble=ensemble, memory=memory
     )
     search = GridSearchCV(
         model,
-        {"calibrator": calibrators},
+        {"calibrator": [*calibrators, TemperatureScaling()]},
         cv=2,
         scoring=lambda model, X, y: model.predict_proba(X)[y == 0, 0].mean(),
         refit=False,
         error_score="raise",
     )
+    return search.fit(*make_data(150)).cv_results_["mean_test_score"]
+
+
+@pytest.mark.parametrize("ensemble", [True, False])
+@pytest.mark.parametrize("as_path", [True, False])
+def test_memory_trains_once_for_all_calibrators(tmp_path, ensemble, as_path):
+    expected = scores_of_search(ensemble, None)
     Recorder.n_fits = 0
-    search.fit(X, y)
+    scores = scores_of_search(ensemble, tmp_path if as_path else str(tmp_path))
     assert Recorder.n_fits == 2 * (2 if ensemble else 3)
-    scores = search.cv_results_["mean_test_score"]
-    search.estimator.set_params(memory=None)
-    np.testing.assert_array_equal(
-        search.fit(X, y).cv_results_["mean_test_score"], scores
-    )
+    np.testing.assert_array_equal(scores, expected)
     assert len(set(scores)) > 1

@@ -89,8 +89,8 @@ def test_weights_and_partial_fit():
 
 
 def test_memory_is_that_of_a_batch():
-    """The dense data have 80 MB, and a batch has 2.6 MB."""
-    n_samples, n_features = 4_000, 5_000
+    """The dense data have 40 MB, and a batch has 2.6 MB."""
+    n_samples, n_features = 2_000, 5_000
     X = sp.random_array((n_samples, n_features), density=1e-3, format="csr", rng=rng)
     net = NeuralClassifier(
         max_epochs=1, early_stopping=True, random_state=0, module__hidden_sizes=()
