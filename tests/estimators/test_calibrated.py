@@ -324,7 +324,8 @@ def test_memory_serves_all_candidates(tmp_path, ensemble, n_fits, n_fits_of_none
 
 def test_memory_serves_parallel_candidates(tmp_path):
     X, y = make_data(150)
-    classifier = CalibratedClassifier(GaussianNB(), None, cv=2, memory=tmp_path)
+    params = {"cv": 2, "n_repeats": 1, "memory": tmp_path}
+    classifier = CalibratedClassifier(GaussianNB(), None, **params)
     grid = {"calibrator": [None, TemperatureScaling(), MetaCal(miscoverage=0.2)]}
     search = GridSearchCV(classifier, grid, cv=2, scoring=mean_probability, n_jobs=2)
     with joblib.parallel_config("threading"):

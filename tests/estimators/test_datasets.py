@@ -1,6 +1,7 @@
 """Training data that need not be in memory: torch's datasets and streams."""
 
 import pickle
+from functools import cache
 
 import numpy as np
 import pytest
@@ -319,14 +320,22 @@ def test_classes_that_are_absent_from_y():
 VALID = X_VALID, VALID_CODES
 
 
+def net_of_epochs(loss):
+    net = clone(NET).set_params(loss=loss)
+    return net.set_params(callbacks__update_loss__update_every="epoch")
+
+
+@cache
+def fitted_with_a_split(loss):
+    split = predefined_split(Dataset(*VALID))
+    return net_of_epochs(loss).set_params(train_split=split).fit(X, codes)
+
+
 @pytest.mark.parametrize("loss", ["focal", "adafocal", "crl"])
 @pytest.mark.parametrize("validation", [VALID, tensors(*VALID), Stream(*VALID)])
 @pytest.mark.filterwarnings("ignore:n_bins must be small enough:UserWarning")
 def test_partial_fit_with_a_validation_set_is_an_epoch_of_fit(loss, validation):
-    net = clone(NET).set_params(loss=loss, max_epochs=2)
-    net.set_params(callbacks__update_loss__update_every="epoch")
-    split = predefined_split(Dataset(*VALID))
-    twin = clone(net).set_params(train_split=split).fit(X, codes)
+    net, twin = net_of_epochs(loss), fitted_with_a_split(loss)
     net.partial_fit(X, codes, classes=range(3), validation=validation)
     net.partial_fit(X, codes, validation=validation)
     # Callbacks start anew in each call.

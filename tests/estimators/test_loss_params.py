@@ -113,7 +113,8 @@ def test_search_over_a_list_of_grids():
         },
     ]
     pipe = make_pipeline(
-        StandardScaler(), NeuralClassifier(max_epochs=1, random_state=0)
+        StandardScaler(),
+        NeuralClassifier(module__hidden_sizes=(8,), max_epochs=1, random_state=0),
     )
     search = GridSearchCV(pipe, grids, scoring="neg_ece", cv=2).fit(X, y)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
@@ -214,7 +215,8 @@ def test_search_over_bases():
         {"loss__base": ["cross_entropy"], "loss__base__label_smoothing": [0.1]},
         {"loss__base": ["brier", FocalLoss(gamma=1.0)]},
     ]
-    net = NeuralClassifier(loss="regularized_aurc", max_epochs=1, random_state=0)
+    params = {"module__hidden_sizes": (8,), "max_epochs": 1, "random_state": 0}
+    net = NeuralClassifier(loss="regularized_aurc", **params)
     search = GridSearchCV(net, grids, scoring="neg_ece", cv=2).fit(X, y)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     assert len(search.cv_results_["params"]) == 5

@@ -272,6 +272,7 @@ def test_intervals_of_margins(n_classes):
 
 def test_margins_without_calibrators_are_refused():
     X, y = make_classification(random_state=0)
-    model = CalibratedClassifier(LinearSVC(), PlattScaling(), cv=3).fit(X, y)
+    model = CalibratedClassifier(LinearSVC(), PlattScaling(), cv=3, n_repeats=1)
+    model.fit(X, y)
     with pytest.raises(ValueError, match="Margins"):
         model.uncalibrated()
