@@ -142,8 +142,8 @@ def test_texts_in_a_pipeline(wrap):
 ])  # fmt: skip
 def test_both_stages_of_refcal_take_sparse_data(params):
     quick = RefCalClassifier(
-        n_projection=4, random_state=0, refine__max_epochs=1, head__max_epochs=2,
-        **params,
+        encoder__hidden_sizes=(8,), n_projection=4, random_state=0,
+        refine__max_epochs=1, head__max_epochs=2, **params,
     )  # fmt: skip
     assert_same(outputs(quick, SPARSE), outputs(quick, DENSE))
 
