@@ -141,9 +141,11 @@ def _measure_gaps(data: Blocks) -> _Gaps:
         if tops is not None:
             tops.append(top)
     rows = np.concatenate(sample)
+    del sample
     true, every = (gap / (data.weight_sum / unit) for gap in (true_sum, every_sum))
     with np.errstate(over="ignore", invalid="ignore"):
-        variance = float((rows / every).var(axis=1).mean()) if every else 1.0
+        rows /= every or 1.0
+        variance = float(rows.var(axis=1).mean())
     if not 0 < variance < math.inf:
         variance = 1.0  # rows of weight zero can be much larger than all others
     inverse = 1 / (every * variance) if every else 1.0

@@ -49,7 +49,8 @@ def problem():
 @pytest.mark.parametrize("name", FIT)
 @pytest.mark.usefixtures("nothing_kept")
 def test_fit_does_not_copy_the_predictions(name, problem, peak_memory):
-    logits, y = problem
+    # With fewer samples, the arrays of "bbq" are larger than the predictions.
+    logits, y = (each[: None if name == "bbq" else 7500] for each in problem)
     calibrator = get_calibrator(name)(from_logits=True)
     assert peak_memory(lambda: calibrator.fit(logits, y)) < FIT[name] * logits.nbytes
 
@@ -60,7 +61,7 @@ def test_fit_does_not_copy_the_predictions(name, problem, peak_memory):
 def test_predict_proba_needs_little_more_than_its_result(name, problem, peak_memory):
     logits, y = problem
     calibrator = get_calibrator(name)(from_logits=True)
-    calibrator.fit(logits[:1500], y[:1500], labels=range(100))
+    calibrator.fit(logits[:300], y[:300], labels=range(100))
     # A block of rows and its intermediate results have about 3 MiB.
     limit = 1.2 * logits.nbytes + 3 * 2**20
     assert peak_memory(lambda: calibrator.predict_proba(logits)) < limit
@@ -70,7 +71,7 @@ def test_intervals_of_blocks_of_rows(problem, peak_memory):
     """Those of all rows are those of single rows, without more memory."""
     logits, y = problem
     calibrator = VennAbers(from_logits=True)
-    calibrator.fit(logits[:1500], y[:1500], labels=range(100))
+    calibrator.fit(logits[:300], y[:300], labels=range(100))
     intervals = calibrator.predict_interval(logits[:2000])
     assert intervals.shape == (2000, 100, 2)
     for row in (0, 700, 1999):
