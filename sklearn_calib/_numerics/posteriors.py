@@ -9,7 +9,7 @@ order of the classes, 0 and 1, and the dtype.
 import math
 
 import numpy as np
-from scipy.special import logsumexp, xlog1py, xlogy
+from scipy.special import logsumexp, xlogy
 
 from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._validation.types import Floats
@@ -118,8 +118,8 @@ def focal_terms(proba: Floats) -> tuple[Floats, Floats, Floats]:
     # If 1 - q is 0, its value does not matter: all other probabilities are 0.
     np.maximum(rest, np.finfo(rest.dtype).tiny, out=rest)
     log_q = np.where(is_large, np.log1p(-rest * is_large), _log(proba))
-    ratio = -np.where(is_large, xlog1py(proba, -rest), xlogy(proba, proba)) / rest
-    return log_q, np.log(rest), ratio
+    product = np.multiply(proba, log_q, where=proba > 0, out=np.zeros_like(proba))
+    return log_q, np.log(rest), -product / rest
 
 
 def _normalize(proba: Floats) -> Floats:

@@ -11,12 +11,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._numerics.sample_blocks import KEPT_SIZE, Blocks, array_blocks
-from sklearn_calib._numerics.softmax import softmax
+from sklearn_calib._numerics.softmax import FEW_COLUMNS, softmax
 from sklearn_calib._validation.samples import effective_n_samples
 from sklearn_calib._validation.types import Floats, Ints
-
-# For fewer columns, sums are faster along the other axis, with a copy of the block.
-FEW_COLUMNS = 64
 
 # Largest change of log(1 / T) in one step.
 MAX_STEP = 3.0

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from sklearn_calib._numerics.sample_blocks import Block, Blocks, Restartable
+from sklearn_calib._numerics.softmax import row_max
 from sklearn_calib._solvers.logistic import solve_jittered
 from sklearn_calib._validation.arrays import row_blocks
 from sklearn_calib._validation.types import Floats
@@ -136,7 +137,7 @@ class Problem:
         """Yield the predictions."""
         for features, codes, weight in self.data:
             scores = self.kind.scores(features, parameters)
-            scores -= scores.max(axis=1, keepdims=True)
+            scores -= row_max(scores)
             true = scores[np.arange(len(codes)), codes]
             np.exp(scores, out=scores)
             total = scores.sum(axis=1)

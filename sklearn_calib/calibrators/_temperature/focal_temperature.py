@@ -15,7 +15,7 @@ from sklearn_calib._expressions.rows import focal_posterior, in_order, softmax
 from sklearn_calib._expressions.tensor import Values
 from sklearn_calib._numerics.posteriors import focal_terms
 from sklearn_calib._numerics.sample_blocks import Blocks
-from sklearn_calib._numerics.softmax import log_softmax
+from sklearn_calib._numerics.softmax import log_softmax, row_max
 from sklearn_calib._solvers.temperature_fit import fit_temperature
 from sklearn_calib._state.schema import NON_NEGATIVE, POSITIVE, Number
 from sklearn_calib._validation.declarations import Interval, StrOptions
@@ -381,7 +381,7 @@ def _scores(
 
     The derivatives are with respect to log(T) and gamma, in this order.
     """
-    scaled = logits - logits.max(axis=1, keepdims=True)
+    scaled = logits - row_max(logits)
     scaled *= math.exp(-log_temperature)
     log_q = log_softmax(scaled)
     q = np.exp(log_q)
