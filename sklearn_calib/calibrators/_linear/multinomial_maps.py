@@ -72,7 +72,7 @@ class DiagonalMap:
     def gradient(features: Floats, residual: Floats) -> Floats:
         inputs = _inputs(features, residual)
         slopes = [np.einsum("ij,ij->j", residual, values) for values in inputs]
-        return np.stack([*slopes, residual.sum(axis=0)], axis=1)
+        return np.array([*slopes, residual.sum(axis=0)]).T
 
     @staticmethod
     def outer(features: Floats, class_weight: Floats) -> Floats:
