@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.polynomial.chebyshev import chebvander
 from scipy.optimize import brentq
-from scipy.special import expit
-from scipy.stats import chi2
+from scipy.special import chdtrc, chdtri, expit
 
 from sklearn_calib._numerics.class_scores import log_odds_of_one
 from sklearn_calib._solvers.logistic import log_loss, newton_logistic
@@ -93,7 +92,7 @@ class Selected(NamedTuple):
         high = self.df + 1.0
         while self.survival(high) > 1 - probability:
             high *= 2
-        low = self.n_added * chi2.isf(self.level, 1)
+        low = self.n_added * chdtri(1, self.level)
         return float(brentq(lambda t: self.survival(t) - 1 + probability, low, high))
 
 
@@ -121,7 +120,7 @@ def select_polynomial(
     """
     df, first = FIRST[validation]
     n_values = len(np.unique(sample.log_odds))
-    selected, loss, critical = None, np.inf, chi2.isf(level, 1)
+    selected, loss, critical = None, np.inf, chdtri(1, level)
     for degree in range(first, min(max_degree, n_values - 1) + 1):
         fit = _fit(sample, degree)
         if fit is None:
@@ -158,16 +157,17 @@ def survival(value: Any, n_added: int, df: int, level: float) -> Any:
     """
     value = np.asarray(value, dtype=np.float64)
     if n_added == 0:
-        return chi2.sf(value, df)
-    critical = chi2.isf(level, 1)
+        return chdtrc(df, np.maximum(value, 0))
+    critical = chdtri(1, level)
     # The others are at least (n_added - 1) * critical, where they have a square root
     # singularity, which the substitution removes.
     end = np.maximum(value - (n_added - 1) * critical, critical)[..., None]
     step = (NODES + 1) / 2
     last = end - (end - critical) * step**2
-    density = chi2.pdf(last, 1) * (end - critical) * step * NODE_WEIGHTS
+    density = np.exp(-last / 2) / np.sqrt(2 * np.pi * last)
+    density *= (end - critical) * step * NODE_WEIGHTS
     others = survival(value[..., None] - last, n_added - 1, df, level)
-    return ((density * others).sum(axis=-1) + chi2.sf(end[..., 0], 1)) / level
+    return ((density * others).sum(axis=-1) + chdtrc(1, end[..., 0])) / level
 
 
 def belt(

@@ -18,7 +18,7 @@ module, path, letter = sys.argv[1:]
 whole_file = runpy.run_path(module)["whole_file"]
 print(flush=True)
 sys.stdin.readline()
-end = time.monotonic() + 0.2
+end = time.monotonic() + 0.1
 while time.monotonic() < end:
     with whole_file(path) as part, part.open("w") as file:
         for _ in range(20):

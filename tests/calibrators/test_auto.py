@@ -169,7 +169,7 @@ def test_report_and_explanation(make_logits):
 
 def test_many_classes_leave_out_slow_calibrators():
     rng = np.random.default_rng(0)
-    logits = 3 * rng.normal(size=(400, 101))
+    logits = 3 * rng.normal(size=(150, 101))
     y = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
     auto = AutoCalibrator(cv=2, from_logits=True)
     with pytest.warns(UserWarning, match="y contains no samples"):
@@ -279,15 +279,16 @@ X, Y = (each[50:] for each in load_iris(return_X_y=True))  # two classes
 
 def test_auto_of_a_calibrated_classifier():
     """It is an AutoCalibrator, for each label of a multilabel problem."""
-    short = CalibratedClassifier(GaussianNB(), "auto", cv=2).fit(X, Y)
-    long = CalibratedClassifier(GaussianNB(), AutoCalibrator(), cv=2).fit(X, Y)
+    options = {"cv": 2, "ensemble": False}
+    short = CalibratedClassifier(GaussianNB(), "auto", **options).fit(X, Y)
+    long = CalibratedClassifier(GaussianNB(), AutoCalibrator(), **options).fit(X, Y)
     proba = short.predict_proba(X)
     np.testing.assert_array_equal(proba, long.predict_proba(X))
     assert isinstance(short.calibrated_classifiers_[0].calibrator, AutoCalibrator)
     assert clone(short).get_params()["calibrator"] == "auto"
     data = make_multilabel_classification(60, n_classes=2, random_state=0)
     tree = DecisionTreeClassifier(max_depth=3, random_state=0)
-    many = CalibratedClassifier(tree, "auto", cv=2).fit(*data)
+    many = CalibratedClassifier(tree, "auto", **options).fit(*data)
     assert isinstance(many.calibrated_classifiers_[0].calibrator, PerLabelCalibrator)
     assert many.predict_proba(data[0]).shape == (60, 2)
 

@@ -127,7 +127,7 @@ def test_500_samples_of_ten_classes(net, shared_data):
     file = shared_data("logits/cifar10_chenyaofo.npz")
     logits, y = file[net].astype(np.float64), file["labels"]
     rows = np.random.default_rng(0).permutation(len(y))
-    fit, new = rows[:500], rows[500:]
+    fit, new = rows[:500], rows[500:3500]
 
     def loss(proba):
         return -np.log(proba[np.arange(len(new)), y[new]]).mean()
