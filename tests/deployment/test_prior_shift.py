@@ -129,7 +129,7 @@ def test_after_calibration():
     X, y = draw(2000, [0.5, 0.5, 0.0])
     X_new, y_new = draw(2000, [0.9, 0.1, 0.0], random_state=1)
     nearest = KNeighborsClassifier(5)  # overconfident
-    model = CalibratedClassifier(nearest, PlattScaling()).fit(X, y)
+    model = CalibratedClassifier(nearest, PlattScaling(), cv=2).fit(X, y)
     adapted = shift(FrozenEstimator(model)).fit(X, y).adapt(X_new)
     assert adapted.estimator_.estimator is model
     np.testing.assert_allclose(adapted.priors_, [0.9, 0.1], atol=0.03)

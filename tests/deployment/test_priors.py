@@ -122,7 +122,7 @@ def test_average_over_the_strengths_by_quadrature(prevalence):
     """The maxima and the marginal likelihoods on a grid of priors."""
     train = np.array([0.5, 0.5])
     _, proba = draw(200, [1 - prevalence, prevalence], train_priors=train)
-    grid = np.linspace(0, 1, 20_001)[1:-1]
+    grid = np.linspace(0, 1, 10_001)[1:-1]
     ratio = proba / train
     log_likelihood = np.log(ratio[:, :1] * (1 - grid) + ratio[:, 1:] * grid).sum(axis=0)
     maxima, evidence = [], []
