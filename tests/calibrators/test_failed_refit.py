@@ -15,13 +15,14 @@ EXCUSED = {}
 WIDER = pd.DataFrame(
     softmax(np.eye(5)[np.arange(40) % 5], axis=1), columns=list("abcde")
 )
+NAMELESS = WIDER.to_numpy()
 LABELS = np.array(list("ABCDE"))[np.arange(40) % 5]
 FAILURES = {
     "weights": ((WIDER, LABELS, -np.ones(40)), {}),
-    "number of weights": ((WIDER, LABELS, np.ones(3)), {}),
-    "labels": ((WIDER, LABELS), {"labels": [1, 2]}),
-    "number of labels": ((WIDER, LABELS[:7]), {}),
-    "kinds of labels": ((WIDER, ["a", 1] * 20), {}),
+    "number of weights": ((NAMELESS, LABELS, np.ones(3)), {}),
+    "labels": ((NAMELESS, LABELS), {"labels": [1, 2]}),
+    "number of labels": ((NAMELESS, LABELS[:7]), {}),
+    "kinds of labels": ((NAMELESS, ["a", 1] * 20), {}),
     "no probabilities": ((WIDER + 7, LABELS), {}),
 }
 

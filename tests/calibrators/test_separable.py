@@ -4,7 +4,7 @@ import faulthandler
 import signal
 import warnings
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import cache
 
 import numpy as np
 import pytest
@@ -137,10 +137,18 @@ PROBLEMS = problems()
 
 @pytest.fixture(scope="module")
 def fits(fresh):
-    return partial(fit_each, fresh)
+    """Return `fit_each`, which fits equal calibrators once."""
+    results = {}
+
+    def fit(calibrator, *how):
+        key = repr(calibrator), *how
+        if key not in results:
+            results[key] = fit_each(fresh, calibrator, *how)
+        return results[key]
+
+    return fit
 
 
-@cache
 def fit_each(fresh, calibrator, from_logits, dtype):
     """Return for each problem its name, the data, the calibrator fitted to them, and
     the calibrated probabilities.
