@@ -48,7 +48,7 @@ def fit_logistic(features: Floats, target: Array, weight: Floats) -> Floats:
         If the data are separable, so that the minimum does not exist. Platt's targets
         are then used instead of 0 and 1.
     """
-    coef, has_converged = newton_logistic(features, target, weight)
+    coef, has_converged = newton_logistic(features, target, weight, is_binary=True)
     if has_converged:
         return coef
     warnings.warn(
@@ -92,13 +92,14 @@ def smoothed_targets(target: Array, weight: Floats) -> Floats:
 
 
 def newton_logistic(
-    features: Floats, target: Array, weight: Floats
+    features: Floats, target: Array, weight: Floats, *, is_binary: bool = False
 ) -> tuple[Floats, Any]:
     """Return the coefficients that minimise the log loss, and whether it has a minimum.
 
     Newton's method with step halving. If the minimum is at infinity, each step reduces
     the excess loss by a constant factor; otherwise, convergence is quadratic, which
-    distinguishes the two cases.
+    distinguishes the two cases. If all targets are 0 or 1, the search ends at the first
+    coefficients that separate them.
     """
     units = np.array([magnitude(column) for column in features.T])
     rows = np.ascontiguousarray(features.T / units[:, None])
@@ -112,13 +113,16 @@ def newton_logistic(
     value, proba = log_loss(margin, target, weight)
     previous: Any = np.inf
     for _ in range(MAX_STEPS):
-        slope = moments @ (proba - target)
+        residual = proba - target
+        slope = moments @ residual
         curvature = (moments * (proba * (1 - proba))) @ rows.T
         step = -_solve(curvature, slope)
         gain = -slope @ step
         is_positive = value > SMALLEST_LOSS * weight.sum()
         if gain <= 1e-10 * value:
             return (coef + step) / units, is_positive and gain <= 0.05 * previous
+        if is_binary and gain > 0.05 * previous and np.abs(residual).max() < 0.5:
+            return coef / units, False
         length, moved = 1.0, step @ rows
         while (trial := log_loss(margin + length * moved, target, weight))[0] > value:
             length /= 2
