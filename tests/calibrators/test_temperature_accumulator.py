@@ -20,7 +20,7 @@ def make_problem(seed, n_classes=None):
     rng = np.random.default_rng(seed)
     if n_classes is None:
         n_classes = int(np.exp(rng.uniform(np.log(2), np.log(1000))))
-    shape = min(2000, 150_000 // n_classes), n_classes
+    shape = min(1000, 75_000 // n_classes), n_classes
     scale, spread = np.exp(rng.uniform(np.log(0.5), np.log(6))), rng.uniform(1, 3)
     true = scale * rng.normal(size=shape) * spread ** rng.normal(size=(shape[0], 1))
     codes = (true + rng.gumbel(size=shape)).argmax(axis=1)
