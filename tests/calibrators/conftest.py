@@ -10,7 +10,6 @@ from functools import cache
 import numpy as np
 import pytest
 from scipy.special import softmax
-from sklearn.base import clone
 
 from sklearn_calib.calibrators import (
     AutoCalibrator,
@@ -83,8 +82,9 @@ def make_logits():
 
 @pytest.fixture(scope="session")
 def fresh():
-    """Return a function that clones a calibrator with changed parameters.
+    """Return a function for a new calibrator with changed parameters.
 
+    This takes a third of the time of `clone`. Nested calibrators are shared.
     AutoCalibrator gets two folds of two calibrators, or of its own if `is_whole`.
     """
     pair = [TemperatureScaling(), VectorScaling()]
@@ -92,7 +92,7 @@ def fresh():
     def change(calibrator, *, is_whole=False, **params):
         if isinstance(calibrator, AutoCalibrator):
             params = {"cv": 2, "calibrators": None if is_whole else pair, **params}
-        return clone(calibrator).set_params(**params)
+        return type(calibrator)(**{**calibrator.get_params(deep=False), **params})
 
     return change
 
