@@ -116,7 +116,7 @@ def test_intervals_of_the_names_of_scikit_learn(n_classes):
 
 def test_the_same_draws_for_all():
     twins = {"one": MODELS["bayes"], "two": MODELS["bayes"]}
-    data = FEW[0][:10], FEW[1][:10]
+    data = FEW[0][:5], FEW[1][:5]
     table = compare(twins, *data, n_resamples=2, random_state=0)
     np.testing.assert_array_equal(table.loc["one"], table.loc["two"])
     with parallel_config("threading"):
@@ -397,9 +397,9 @@ X_train, Y_train = X[::2], Y[::2]
 @pytest.mark.parametrize("form", [0, 1], ids=["classifiers", "arrays"])
 @pytest.mark.parametrize("kind", [list, tuple])
 def test_several_seeds_are_one_row(form, kind):
-    data = FEW[0][:8], FEW[1][:8]
+    data = FEW[0][:5], FEW[1][:5]
     runs = kind(several(X=data[0])[form])
-    options = {"metrics": ["accuracy", "neg_ece"], "n_resamples": 3, "random_state": 0}
+    options = {"metrics": ["accuracy", "neg_ece"], "n_resamples": 2, "random_state": 0}
     table = compare({"several": runs, "one": runs[0]}, *data, **options)
     each = compare(dict(enumerate(runs)), *data, **options)
     assert list(table.index) == ["several", "one"]
