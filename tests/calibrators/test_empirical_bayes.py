@@ -158,7 +158,7 @@ def test_uses_what_the_data_support(calibrator):
 def test_large_problems_give_nearly_the_same(calibrator, monkeypatch):
     """They use the diagonal blocks of the Hessian, and conjugate gradients."""
     rng = np.random.default_rng(0)
-    logits = 2 * rng.normal(size=(2000, 8))
+    logits = 2 * rng.normal(size=(1500, 8))
     slope = rng.uniform(0.3, 0.8, 8)
     y = (slope * logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
     exact = fit_quietly(calibrator, logits, y).predict_proba(logits)

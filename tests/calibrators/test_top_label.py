@@ -140,7 +140,7 @@ def test_each_predicted_class_has_its_own_map(make_logits):
 @pytest.mark.parametrize("calibrator_", BINARY)
 def test_laws_of_maps_of_predicted_classes(calibrator_, make_logits):
     """Order of samples and classes, weights, batches, files, and few rows."""
-    logits, y = make_logits(600, 3)
+    logits, y = make_logits(200, 3)
     X = softmax(2 * logits, axis=1)
     model = TopLabelCalibrator(calibrator_, per_class=True, min_errors=1)
     proba = model.fit(X, y).predict_proba(X)
@@ -153,11 +153,11 @@ def test_laws_of_maps_of_predicted_classes(calibrator_, make_logits):
     order = [2, 0, 1]
     again = clone(model).fit(X[:, order], y, labels=order).predict_proba(X[:, order])
     np.testing.assert_allclose(again, proba[:, order], **close)
-    weight = np.arange(600) % 3
+    weight = np.arange(200) % 3
     weighted = clone(model).fit(X, y, weight).predict_proba(X)
     repeated = clone(model).fit(X.repeat(weight, axis=0), y.repeat(weight))
     np.testing.assert_allclose(weighted, repeated.predict_proba(X), **close)
-    chunks = [(X[:1], y[:1]), (X[1:350], y[1:350]), (X[350:], y[350:])]
+    chunks = [(X[:1], y[:1]), (X[1:120], y[1:120]), (X[120:], y[120:])]
     parts = clone(model).fit(batches=lambda: iter(chunks), labels=[0, 1, 2])
     np.testing.assert_array_equal(parts.predict_proba(X), proba)
     loaded = from_dict(json.loads(json.dumps(to_dict(model))))
