@@ -270,8 +270,10 @@ def _find_bandwidth(
     counts = neighbours.sum(1) > 0
     counts = counts if weight is None else counts * weight
 
-    def likelihood(bandwidth: float) -> float:
+    def likelihood(bandwidth: float) -> Tensor:
         density = _log_densities(log_proba, bandwidth, neighbours).logsumexp(-1)
-        return (density * counts).sum().item()
+        return (density * counts).sum()
 
-    return max(BANDWIDTHS, key=likelihood)
+    # One value is read from the device, not one for each bandwidth.
+    best = torch.stack([likelihood(each) for each in BANDWIDTHS]).argmax()
+    return BANDWIDTHS[int(best)]
