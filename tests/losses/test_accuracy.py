@@ -281,6 +281,10 @@ def assert_exact(loss, z, y):
     """Compare value and gradient with the reference, in both precisions."""
     z = torch.tensor(z).tolist()  # what single precision holds
     terms, grads = terms_and_grads(loss, z, y)
+    totals = list(map(fsum, (terms, *grads)))
+    sizes = [fsum(map(abs, each)) for each in (terms, *grads)]
+    if type(loss).__name__ in OPPOSITE:
+        sizes[1:] = [max(sizes[1:])] * len(grads)
     spread = max(max(row) - min(row) for row in z)
     for dtype in (torch.float32, torch.float64):
         logits = torch.tensor(z, dtype=dtype, requires_grad=True)
@@ -288,12 +292,9 @@ def assert_exact(loss, z, y):
         value.backward()
         relative, tiny = tolerance(loss, dtype, spread), torch.finfo(dtype).tiny
         results = [value.item(), *logits.grad.flatten().tolist()]
-        sizes = [fsum(map(abs, each)) for each in (terms, *grads)]
-        if type(loss).__name__ in OPPOSITE:
-            sizes[1:] = [max(sizes[1:])] * len(grads)
-        for result, each, size in zip(results, (terms, *grads), sizes, strict=True):
+        for result, total, size in zip(results, totals, sizes, strict=True):
             assert math.isfinite(result)
-            assert abs(mpf(result) - fsum(each)) <= relative * size + tiny
+            assert abs(mpf(result) - total) <= relative * size + tiny
 
 
 MARGINS = [0.0, 1e-3, 0.5, 3.3, 10.3, 17.7, 33.3, 39.9, 63.2, 100.3, 710.0, 1e4]

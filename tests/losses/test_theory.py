@@ -43,9 +43,9 @@ def expected_loss(loss, logits, eta):
     return value.item(), logits.grad.sum(0).numpy()
 
 
-def minimiser(loss, eta):
-    """Return the probabilities with the smallest expected loss, from two starts."""
-    starts = [np.log(eta), np.random.default_rng(0).normal(size=len(eta))]
+def minimiser(loss, eta, n_starts=2):
+    """Return the probabilities with the smallest expected loss, from a few starts."""
+    starts = [np.random.default_rng(0).normal(size=len(eta)), np.log(eta)]
     found = [
         minimize(
             lambda logits: expected_loss(loss, logits, eta),
@@ -53,7 +53,7 @@ def minimiser(loss, eta):
             jac=True,
             options={"gtol": 1e-8},
         )
-        for start in starts
+        for start in starts[:n_starts]
     ]
     best = min(found, key=lambda result: result.fun)
     return np.exp(best.x) / np.exp(best.x).sum()
@@ -68,8 +68,8 @@ def test_proper(loss, eta):
 @all_etas
 @pytest.mark.parametrize("loss", WITH_POSTERIOR, ids=repr)
 def test_posterior_is_recovered(loss, eta):
-    """From the numerical minimiser, to its precision."""
-    q = minimiser(loss, eta)
+    """From the numerical minimiser, to its precision. No other point is stationary."""
+    q = minimiser(loss, eta, n_starts=1)
     np.testing.assert_allclose(loss.posterior(q[None])[0], eta, rtol=1e-4)
 
 
@@ -83,7 +83,7 @@ def test_posterior_is_recovered_where_the_gradient_vanishes(norm, eta):
         grad = expected_loss(loss, logits, eta)[1]
         step = 0.5 * step - 1.5 * grad  # with momentum
         logits += step
-        if np.abs(grad).max() < 1e-9:
+        if np.abs(grad).max() < 1e-8:
             break
     q = np.exp(logits) / np.exp(logits).sum()
     np.testing.assert_allclose(loss.posterior(q[None])[0], eta, rtol=1e-4)
