@@ -285,7 +285,7 @@ def has_true_gradient(loss):
 @all_losses(where=has_true_gradient)
 def test_gradient(loss):
     """First and second derivatives agree with finite differences."""
-    logits, target = random_batch(n_samples=3)
+    logits, target = random_batch(n_samples=3, n_classes=3)
     loss = with_reduction(loss, "none")
     logits.requires_grad_()
     assert torch.autograd.gradcheck(lambda z: loss(z, target), logits)
