@@ -81,6 +81,5 @@ def largest_difference(run_onnx):
 @pytest.fixture(scope="session", params=[2, 3])
 def data(request):
     """Return features and labels of two and of three classes."""
-    return make_classification(
-        150, 6, n_informative=6, n_redundant=0, n_classes=request.param, random_state=0
-    )
+    options = {"n_informative": 6, "n_redundant": 0, "class_sep": 2, "random_state": 0}
+    return make_classification(100, 6, n_classes=request.param, **options)
