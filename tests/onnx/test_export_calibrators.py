@@ -1,5 +1,7 @@
 """The maps of the calibrators as ONNX graphs give the results of `predict_proba`."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 import skl2onnx
@@ -69,9 +71,14 @@ def fit(calibrator, X, y, from_logits=False, **options):
     return model.fit(X, y, **options)
 
 
+@cache
+def fit_to_data(calibrator, n_samples, n_classes, from_logits):
+    """Return a fitted clone that several tests only read."""
+    return fit(calibrator, *make_data(n_samples, n_classes, from_logits), from_logits)
+
+
 def check(largest_difference, calibrator, n_classes, from_logits, n_samples):
-    X, y = make_data(n_samples, n_classes, from_logits)
-    fitted = fit(calibrator, X, y, from_logits)
+    fitted = fit_to_data(calibrator, n_samples, n_classes, from_logits)
     new, _ = make_data(n_samples, n_classes, from_logits, seed=1)
     for dtype, limit in LIMITS.items():
         assert largest_difference(fitted, new.astype(dtype)) < limit
@@ -172,9 +179,9 @@ def test_close_points_of_a_map(run_onnx):
 
 
 def test_nan_does_not_affect_other_samples(open_session):
-    X, y = make_data(50, 3, True)
+    X = make_data(100, 3, True)[0][:50]
     for calibrator in DEFAULTS:
-        fitted = fit(calibrator, X, y, from_logits=True)
+        fitted = fit_to_data(calibrator, 100, 3, True)
         proto = to_onnx(fitted, X, atol=np.inf)
         with_nan = np.where(np.arange(50)[:, None] == 7, np.nan, X)
         [proba] = open_session(proto).run(["probabilities"], {"X": with_nan})
