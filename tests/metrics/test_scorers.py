@@ -123,7 +123,7 @@ all_scorers = pytest.mark.parametrize("name", NAMES)
 def problem(request):
     """Return a fitted classifier and data whose labels are strings."""
     X, codes = make_classification(
-        n_samples=150,
+        n_samples=120,
         n_informative=5,
         n_classes=request.param,
         flip_y=0.3,
