@@ -101,6 +101,17 @@ def test_sharp_bins(binning, dtype):
     assert torch.isfinite(logits.grad).all()
 
 
+@pytest.mark.parametrize("binning", ["bin", "label"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_second_derivatives_of_nearly_empty_bins(binning, dtype):
+    logits = torch.tensor([[9.0, 0.0], [0.0, 8.0]], dtype=dtype)
+    loss = SoftBinnedECELoss(decay=80, binning=binning)
+    hessian = torch.autograd.functional.hessian(
+        lambda z: loss(z, torch.tensor([0, 0])), logits
+    )
+    assert hessian.isfinite().all()
+
+
 def test_sharp_bins_are_the_bins_of_the_metric():
     """In the limit of sharp bins the error is that of the metric."""
     generator = torch.Generator().manual_seed(0)

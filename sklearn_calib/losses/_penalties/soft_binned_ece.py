@@ -12,7 +12,6 @@ from sklearn_calib.losses._base.checks import (
     NBins,
     NonNegative,
     Reduction,
-    above_zero,
     check_positive,
     checking,
 )
@@ -215,7 +214,9 @@ def _memberships(
 
 def _mean_by_bin(member: Tensor, values: Tensor) -> Tensor:
     """Return the mean of the values in each bin, 0 for an empty bin."""
-    return (member * values.unsqueeze(1)).sum(0) / above_zero(member.sum(0))
+    # The third power of this sum, in the second derivative, must not underflow.
+    smallest = torch.finfo(member.dtype).tiny ** (1 / 3)
+    return (member * values.unsqueeze(1)).sum(0) / member.sum(0).clamp_min(smallest)
 
 
 class SoftBinnedECELoss(_ComposedLoss):
