@@ -331,10 +331,13 @@ def shared_data():
 def processes():
     """Return the context that starts processes, which do not import torch again.
 
-    Where they cannot be forked, they do.
+    Where they cannot be forked, they do: CUDA does not work in forked processes.
     """
-    is_posix = "forkserver" in multiprocessing.get_all_start_methods()
-    context = multiprocessing.get_context("forkserver" if is_posix else "spawn")
+    import torch
+
+    methods = multiprocessing.get_all_start_methods()
+    can_fork = "forkserver" in methods and not torch.cuda.is_available()
+    context = multiprocessing.get_context("forkserver" if can_fork else "spawn")
     modules = ["sklearn_calib.estimators._neural.classifier", "torch._dynamo", "pandas"]
     context.set_forkserver_preload(modules)
     # The first process waits for these modules.

@@ -21,6 +21,7 @@ from sklearn_calib.metrics import (
     CalibrationAccumulator,
     aurc_loss,
     expected_calibration_error,
+    score_decomposition,
 )
 
 pytestmark = pytest.mark.skipif(
@@ -143,8 +144,10 @@ def test_accumulators_on_the_device(monkeypatch, mode):
     one.update(y_true.numpy(), y_proba.numpy())
     with config_context(array_api_dispatch=True):
         other.update(y_true.cuda(), y_proba.cuda())
+        aurc = aurc_loss(y_true.cuda(), y_proba.cuda())
         with pytest.raises(TypeError, match="Move it to the CPU"):
-            aurc_loss(y_true.cuda(), y_proba.cuda())
+            score_decomposition(y_true.cuda(), y_proba.cuda())
+    assert aurc == pytest.approx(aurc_loss(y_true, y_proba), rel=1e-10)
     assert other.compute() == pytest.approx(one.compute(), rel=1e-10)
     assert other.scores() == pytest.approx(one.scores(), rel=1e-10)
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 from torch.nn.parallel import DistributedDataParallel
 
-from sklearn_calib._validation.arrays import shown
+from sklearn_calib._validation.arrays import row_blocks, shown
 
 
 def unwrapped(module: Any) -> Any:
@@ -135,20 +135,18 @@ def _checksum(values: Tensor) -> float:
 def concatenate_logits(batches):
     """Return the outputs of a network for each batch as one float64 array.
 
-    The array grows in place: a list of outputs would stay in memory beside the result.
+    The memory grows in place, which that of an array does not since numpy 2.5. A list
+    of outputs would stay in memory beside the result.
     """
-    logits, n_rows = np.empty(0), 0
+    memory, shape = bytearray(), ()
     for batch in batches:
         output = batch[0] if isinstance(batch, tuple) else batch
-        # numpy reads single precision without an intermediate array, but not bfloat16.
+        # numpy reads single precision, but not bfloat16.
         rows = to_numpy(output if output.element_size() > 2 else output.float())
-        start, n_rows = n_rows, n_rows + len(rows)
-        if n_rows > len(logits):
-            size = max(n_rows, len(logits) * 9 // 8)
-            logits.resize((size, *rows.shape[1:]), refcheck=False)
-        logits[start:n_rows] = rows
-    logits.resize((n_rows, *logits.shape[1:]), refcheck=False)
-    return logits
+        for part in row_blocks(*rows.shape):
+            memory.extend(np.ascontiguousarray(rows[part], dtype=np.float64))
+        shape = rows.shape[1:]
+    return np.frombuffer(memory).reshape(-1, *shape)
 
 
 def predict_batch(net, batch, training=False):

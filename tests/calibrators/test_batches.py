@@ -269,7 +269,7 @@ def draw_many(n_classes, from_logits):
         logits, y = draw_many(n_classes, True)
         return softmax(logits, axis=1), y
     rng = np.random.default_rng(0)
-    shape = (18_000 if n_classes == 10 else 12_000), n_classes
+    shape = (24_000 if n_classes == 10 else 12_000), n_classes
     X = 3 * rng.standard_normal(shape, dtype=np.float32)
     noise = rng.standard_normal(X.shape, dtype=np.float32)
     return X, (X / 2 + noise).argmax(axis=1)
@@ -310,4 +310,5 @@ def test_fit_allocates_less_than_half_of_the_data(
     n_rows = ENOUGH_ROWS.get(type(calibrator))
     X, y = (each[:n_rows] for each in draw_many(n_classes, from_logits))
     calibrator = fresh(calibrator, from_logits=from_logits)
+    calibrator.fit(X[:100], y[:100], labels=range(n_classes))  # loads modules
     assert peak_memory(lambda: calibrator.fit(X, y)) < 0.5 * X.nbytes

@@ -51,7 +51,7 @@ def test_read_only_rows_of_a_dataset(mapped):
 
 
 def test_a_memory_map_of_bytes_is_converted_by_the_batch(mapped, peak_memory):
-    X = mapped[0].view(np.uint8)
-    net = clone(NET).set_params(batch_size=64)
-    data = Dataset(X, mapped[1])
+    X, y = mapped[0].view(np.uint8), mapped[1]
+    net = clone(NET).set_params(batch_size=32).fit(X[:32], y[:32])  # loads modules
+    data = Dataset(X, y)
     assert peak_memory(lambda: net.fit(data, classes=[0, 1])) < X.nbytes / 3

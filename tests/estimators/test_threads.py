@@ -73,7 +73,10 @@ def test_a_compiled_network_uses_all_threads(monkeypatch):
     assert numbers_of(net.set_params(n_threads=2).fit(X, y)) == [2, 2]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux forks processes safely")
+@pytest.mark.skipif(
+    sys.platform != "linux" or torch.cuda.is_available(),
+    reason="needs Linux, and no CUDA: a process cannot be forked after it is used",
+)
 # Python warns that a process with threads is forked, which is what is tested.
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_a_small_network_fits_in_a_forked_process():

@@ -195,13 +195,17 @@ def _fit_spline(
     knots = np.linspace(0, 1, min(n_knots, len(distinct)))
     basis = CubicSpline(knots, np.eye(len(knots)), bc_type="natural")
     root = np.sqrt(mass)
-    heights, *_ = np.linalg.lstsq(
-        basis(position) * root[:, None], root * sums / total[-1], rcond=None
-    )
+    heights = _least_squares(basis(position), root, root * sums / total[-1])
     slope = (
         np.add.reduceat(basis(position, 1) @ heights, parts.cumsum() - parts) / parts
     )
     return distinct, distinct + slope
+
+
+def _least_squares(design: Floats, scale: Floats, target: Floats) -> Floats:
+    """Return the coefficients of a matrix whose rows are scaled in place."""
+    design *= scale[:, None]
+    return np.linalg.lstsq(design, target, rcond=None)[0]
 
 
 def _count_points(weights: Floats) -> Ints:
