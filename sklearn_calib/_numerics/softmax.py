@@ -8,7 +8,7 @@ from sklearn_calib._validation.types import Floats
 UNDERFLOW = 1e-280
 
 # For fewer columns, maxima and sums of rows are faster in a transposed copy.
-FEW_COLUMNS = 64
+TRANSPOSE_BELOW = 64
 
 # Makes subnormal numbers normal.
 SCALE = 2.0**60
@@ -16,7 +16,7 @@ SCALE = 2.0**60
 
 def row_max(values: Floats) -> Floats:
     """Return the largest value of each row, as a column."""
-    if values.shape[1] < FEW_COLUMNS:
+    if values.shape[1] < TRANSPOSE_BELOW:
         return np.asarray(values.T, order="C").max(axis=0)[:, None]
     return values.max(axis=1, keepdims=True)
 

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._numerics.sample_blocks import KEPT_SIZE, Blocks, array_blocks
-from sklearn_calib._numerics.softmax import FEW_COLUMNS, softmax
+from sklearn_calib._numerics.softmax import TRANSPOSE_BELOW, softmax
 from sklearn_calib._validation.samples import effective_n_samples
 from sklearn_calib._validation.types import Floats, Ints
 
@@ -212,7 +212,7 @@ def row_gaps(
 
 def _columns(logits: Floats) -> Floats:
     """Return the transposed block, copied if this makes sums over columns faster."""
-    order: Literal["C", "K"] = "C" if logits.shape[1] < FEW_COLUMNS else "K"
+    order: Literal["C", "K"] = "C" if logits.shape[1] < TRANSPOSE_BELOW else "K"
     return np.asarray(logits.T, order=order)
 
 

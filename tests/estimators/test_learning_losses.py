@@ -124,7 +124,7 @@ def test_search():
 
 @pytest.mark.parametrize("calibrator", get_calibrator_names())
 def test_calibrated_afterwards(calibrator, memory):
-    # Linear and trained by SGD, it is read quickly.
+    # Linear and trained by SGD, it is read quickly from the cache.
     net = clone(NET).set_params(module__hidden_sizes=(), optimizer=torch.optim.SGD)
     net = make_pipeline(StandardScaler(), net.set_params(max_epochs=2, lr=1.0))
     params = {"cv": 2, "n_repeats": 1, "memory": memory}
