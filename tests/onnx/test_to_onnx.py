@@ -58,7 +58,8 @@ def test_calibrated_pipeline(
     """With a Pipeline, skl2onnx calibrates the wrong values (its issue 1246)."""
     X, y = data
     pipeline = make_pipeline(StandardScaler(), LogisticRegression())
-    options = {"ensemble": ensemble, "response_method": response_method, "cv": 2}
+    options = {"ensemble": ensemble, "response_method": response_method}
+    options |= {"cv": 2, "n_repeats": 1}
     model = CalibratedClassifier(pipeline, calibrator, **options).fit(X, y)
     assert largest_difference(model, X) < 1e-9
     assert largest_difference(model, X.astype(np.float32)) < 1e-5
@@ -217,7 +218,8 @@ def test_margins(data, largest_difference, margins):
 def test_margins_without_probabilities(data, largest_difference, calibrator, ensemble):
     """They are scaled, and calibrated separately for each class."""
     X, y = data
-    model = CalibratedClassifier(LinearSVC(), calibrator, cv=2, ensemble=ensemble)
+    options = {"ensemble": ensemble, "cv": 2, "n_repeats": 1}
+    model = CalibratedClassifier(LinearSVC(), calibrator, **options)
     assert largest_difference(model.fit(X, y), X) < 1e-9
 
 
@@ -280,13 +282,12 @@ def test_multilabel(data, run_onnx):
         (RidgeClassifier(), PlattScaling()),
     ):
         per_label = calibrator and PerLabelCalibrator(calibrator)
-        model = CalibratedClassifier(classifier, per_label, cv=2).fit(X, indicator)
+        model = CalibratedClassifier(classifier, per_label, cv=2, n_repeats=1)
+        model.fit(X, indicator)
         label, proba = run_onnx(model, X, atol=1e-9)
         np.testing.assert_allclose(proba, model.predict_proba(X), atol=1e-9)
         np.testing.assert_array_equal(label, model.predict(X))
-    forest = CalibratedClassifier(RandomForestClassifier(2), None, cv=2).fit(
-        X, indicator
-    )
+    forest = CalibratedClassifier(RandomForestClassifier(2), None).fit(X, indicator)
     with pytest.raises(ValueError, match=r"one array of probabilities .* got a list"):
         to_onnx(forest, X)
 
