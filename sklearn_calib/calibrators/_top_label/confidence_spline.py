@@ -188,18 +188,29 @@ def _fit_spline(
     if len(distinct) == 1:
         return distinct, distinct + errors / weights
     parts = _count_points(weights)
-    mass = np.repeat(weights / parts, parts)
-    sums = np.repeat(errors / parts, parts).cumsum()
-    total = mass.cumsum()
-    position = (total - total[0]) / (total[-1] - total[0])
+    position, scale, sums = _make_points(weights, errors, parts)
     knots = np.linspace(0, 1, min(n_knots, len(distinct)))
     basis = CubicSpline(knots, np.eye(len(knots)), bc_type="natural")
-    root = np.sqrt(mass)
-    heights = _least_squares(basis(position), root, root * sums / total[-1])
+    heights = _least_squares(basis(position), scale, sums)
     slope = (
         np.add.reduceat(basis(position, 1) @ heights, parts.cumsum() - parts) / parts
     )
     return distinct, distinct + slope
+
+
+def _make_points(
+    weights: Floats, errors: Floats, parts: Ints
+) -> tuple[Floats, Floats, Floats]:
+    """Return positions of points, roots of their weights, and weighted sums of errors.
+
+    Each confidence is represented by as many points as `parts` has.
+    """
+    mass = np.repeat(weights / parts, parts)
+    sums = np.repeat(errors / parts, parts).cumsum()
+    total = mass.cumsum()
+    position = (total - total[0]) / (total[-1] - total[0])
+    root = np.sqrt(mass)
+    return position, root, root * sums / total[-1]
 
 
 def _least_squares(design: Floats, scale: Floats, target: Floats) -> Floats:

@@ -96,7 +96,7 @@ def _checks_keywords(init: _Init) -> _Init:
     @wraps(init)
     def wrapper(self: Any, *args: Any, **params: Any) -> None:
         if not is_open:
-            check_known(type(self), params.keys() - names, names)
+            check_known(type(self), [n for n in params if n not in names], names)
         init(self, *args, **params)
 
     return cast("_Init", wrapper)
@@ -162,7 +162,8 @@ class ReducedLoss(nn.Module):
     ) -> None:
         """Store checked parameters in a new object."""
         ReducedLoss.__init__(self, reduction=params["reduction"])
-        vars(self).update(params)
+        for name, value in params.items():
+            object.__setattr__(self, name, value)  # a loss is no part of another
 
     @staticmethod
     def _function(*args: Any, **params: Any) -> Tensor:
