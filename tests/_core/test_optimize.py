@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 from scipy.special import softmax
 
 from sklearn_calib._numerics.sample_blocks import array_blocks
-from sklearn_calib._solvers.temperature_fit import FEW_COLUMNS, fit_temperature
+from sklearn_calib._solvers.temperature_fit import TRANSPOSE_BELOW, fit_temperature
 
 
 def expected_gap(logits, temperature):
@@ -43,7 +43,7 @@ def test_equals_bisection(seed, tail):
         assert temperature == pytest.approx(brent(logits, codes), rel=1e-8)
 
 
-@pytest.mark.parametrize("n_columns", [FEW_COLUMNS - 1, FEW_COLUMNS])
+@pytest.mark.parametrize("n_columns", [TRANSPOSE_BELOW - 1, TRANSPOSE_BELOW])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_blocks_and_layouts_agree(n_columns, dtype):
     """Several blocks, the last one shorter, summed along either axis."""
