@@ -787,7 +787,8 @@ class NeuralClassifier(
 
     def initialize_callbacks(self) -> Self:
         """Build the callbacks, and check them and their parameters."""
-        check_callbacks(self)
+        if self._run is None:  # it has checked them
+            check_callbacks(self)
         return super().initialize_callbacks()
 
     def get_default_callbacks(self) -> list[tuple[str, Callback]]:

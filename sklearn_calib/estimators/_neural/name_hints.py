@@ -50,6 +50,8 @@ SYNONYMS = {
     "validation_split": "validation_fraction",
 }
 _VALIDATION = ["X_val", "y_val"]  # arguments of fit
+# The shape of the data decides which of the default networks is built.
+_NAMES_OF_DEFAULTS = {*signature(MLP).parameters, *signature(ConvNet).parameters}
 
 
 def find_near(name: str, known: Iterable[str]) -> list[str]:
@@ -115,8 +117,8 @@ def names_of_parts(module: Any, optimizer: Any, *, prefix: str = "module") -> se
 
 def module_names(module: Any) -> set[str] | None:
     """Return the constructor parameters of a module, None if it accepts any name."""
-    if module is None:  # the shape of the data decides which of these is built
-        return {*signature(MLP).parameters, *signature(ConvNet).parameters}
+    if module is None:
+        return _NAMES_OF_DEFAULTS
     return accepted_names(type(module) if isinstance(module, nn.Module) else module)
 
 

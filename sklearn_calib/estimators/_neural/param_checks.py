@@ -241,6 +241,8 @@ def check_callbacks(net):
 
 def check_callback_names(net, given):
     """Raise ValueError for a parameter of a callback that a net does not have."""
+    if not given:
+        return
     # Whether the first two exist depends on verbose and early_stopping.
     names = {"early_stopping", "print_log", *(name for name, _ in list_callbacks(net))}
     for param in given:

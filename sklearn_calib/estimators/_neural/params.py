@@ -84,12 +84,12 @@ class NestedParams(DocumentedEstimator):
         params : dict
             Parameter names mapped to their values.
         """
-        # skorch's `get_params` would list the callbacks of the previous fit.
-        params = BaseEstimator.get_params(self, deep=deep)
         # As they were set: the attribute `device` is not "auto".
-        params |= {name: vars(self)[name] for name in self._get_param_names()}
+        own = {name: vars(self)[name] for name in self._get_param_names()}
         if not deep:
-            return params
+            return own
+        # skorch's `get_params` would list the callbacks of the previous fit.
+        params = {**BaseEstimator.get_params(self), **own}
         # For a loss instance, scikit-learn lists its constructor parameters even if
         # other values are set here.
         others = {k: v for k, v in params.items() if not k.startswith(LOSS)}

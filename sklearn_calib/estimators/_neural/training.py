@@ -283,6 +283,9 @@ class FitRun:
 
     def _check_fit_params(self):
         """Raise TypeError for a keyword that its receiver does not take."""
+        names = [name for name in self.fit_params if name not in _FOR_LOOP]
+        if not names:
+            return
         net, method = self.net, self.fit_params["_routing_method"]
         module = getattr(net.module_, "_orig_mod", net.module_)
         receivers = {f"the forward of {type(module).__name__}": module.forward}
@@ -291,8 +294,8 @@ class FitRun:
             receivers["train_split"] = net.train_split
         for receiver, function in receivers.items():
             known = accepted_names(function)
-            for name in self.fit_params:
-                if known is not None and name not in {*known, *_FOR_LOOP}:
+            for name in names:
+                if known is not None and name not in known:
                     hint = hint_for_fit(name, known, net, method)
                     raise TypeError(
                         f"{method} got an unexpected keyword {name!r}, which "
