@@ -1,5 +1,7 @@
 """Links to the documentation in the HTML representation of estimators."""
 
+from functools import cache
+
 from sklearn.base import BaseEstimator
 
 # The address of the site. Until it is published, example.org stands for its host, as in
@@ -18,3 +20,9 @@ class DocumentedEstimator(BaseEstimator):
     _doc_link_template = (
         f"{SITE}generated/api/{{estimator_module}}.{{estimator_name}}.html"
     )
+
+    @classmethod
+    @cache
+    def _get_param_names(cls) -> list[str]:
+        # scikit-learn reads the signature for every clone and every check.
+        return super()._get_param_names()
