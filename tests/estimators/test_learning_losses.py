@@ -13,8 +13,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from skorch.callbacks import Checkpoint, LoadInitState
 
-from sklearn_calib import CalibratedClassifier, NeuralClassifier
-from sklearn_calib.calibrators import get_calibrator, get_calibrator_names
+from sklearn_calib import CalibratedClassifier, NeuralClassifier, TemperatureScaling
+from sklearn_calib.calibrators import (
+    PlattScaling,
+    get_calibrator,
+    get_calibrator_names,
+)
 from sklearn_calib.losses import get_loss, get_loss_names
 from sklearn_calib.metrics import expected_calibration_error
 
@@ -73,7 +77,7 @@ def test_gamma_and_gap_are_recorded_and_obey_the_update(whole_run):
 def test_a_killed_run_goes_on_as_if_it_had_not_been(update_every, tmp_path):
     net = clone(NET).set_params(callbacks__update_loss__update_every=update_every)
     whole = clone(net).fit(X, LABELS)
-    checkpoint = Checkpoint(monitor=None, dirname=tmp_path)
+    checkpoint = Checkpoint(lambda net: len(net.history) == 7, dirname=tmp_path)
     clone(net).set_params(max_epochs=7, callbacks=[checkpoint]).fit(X, LABELS)
     resumed = clone(net).set_params(
         max_epochs=1, callbacks=[LoadInitState(Checkpoint(dirname=tmp_path))]
@@ -122,13 +126,17 @@ def test_search():
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
 
-@pytest.mark.parametrize("calibrator", get_calibrator_names())
+CALIBRATORS = {name: get_calibrator(name)() for name in get_calibrator_names()}
+CALIBRATORS["auto"].set_params(calibrators=[TemperatureScaling(), PlattScaling()], cv=2)
+
+
+@pytest.mark.parametrize("calibrator", CALIBRATORS)
 def test_calibrated_afterwards(calibrator, memory):
     # Linear and trained by SGD, it is read quickly from the cache.
     net = clone(NET).set_params(module__hidden_sizes=(), optimizer=torch.optim.SGD)
     net = make_pipeline(StandardScaler(), net.set_params(max_epochs=2, lr=1.0))
     params = {"cv": 2, "n_repeats": 1, "memory": memory}
-    model = CalibratedClassifier(net, get_calibrator(calibrator)(), **params)
+    model = CalibratedClassifier(net, CALIBRATORS[calibrator], **params)
     model.fit(X[:100], LABELS[:100])
     np.testing.assert_allclose(model.predict_proba(X[:100]).sum(axis=1), 1)
 

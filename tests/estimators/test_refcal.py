@@ -157,8 +157,9 @@ def test_images():
     images, labels = load_digits(return_X_y=True)
     images, labels = images[:200].reshape(-1, 1, 8, 8) / 16, labels[:200]
     model = clone(OWN_ENCODER).set_params(
-        encoder__n_filters=8, refine__max_epochs=10, head__max_epochs=8, head__lr=0.03
-    )
+        encoder__n_filters=8, refine__max_epochs=4, refine__lr=0.003,
+        head__max_epochs=20, head__lr=0.1,
+    )  # fmt: skip
     model.fit(images, labels)
     assert model.transform(images).shape == (200, 32)
     assert model.encoder_.training is False

@@ -27,7 +27,7 @@ def fit(layer, **params):
     net = NeuralClassifier(EndsIn, module__layer=layer, **SEEDED).set_params(**params)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        net.fit(X, y)
+        net.fit(X[:60], y[:60])
     return sum("Remove the softmax at the end" in str(w.message) for w in caught)
 
 

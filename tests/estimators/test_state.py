@@ -15,8 +15,17 @@ from sklearn.base import clone
 from sklearn.datasets import make_classification
 from skorch.callbacks import EarlyStopping, LRScheduler
 
-from sklearn_calib import CalibratedClassifier, NeuralClassifier, RefCalClassifier
-from sklearn_calib.calibrators import get_calibrator, get_calibrator_names
+from sklearn_calib import (
+    CalibratedClassifier,
+    NeuralClassifier,
+    RefCalClassifier,
+    TemperatureScaling,
+)
+from sklearn_calib.calibrators import (
+    PlattScaling,
+    get_calibrator,
+    get_calibrator_names,
+)
 from sklearn_calib.estimators import MLP
 from sklearn_calib.losses import AdaFocalLoss, FocalLoss, get_loss_names
 
@@ -134,9 +143,13 @@ def test_models_come_back(model, way):
     np.testing.assert_array_equal(again.predict(X), fitted.predict(X))
 
 
-@pytest.mark.parametrize("name", get_calibrator_names())
+CALIBRATORS = {name: get_calibrator(name)() for name in get_calibrator_names()}
+CALIBRATORS["auto"].set_params(calibrators=[TemperatureScaling(), PlattScaling()], cv=2)
+
+
+@pytest.mark.parametrize("name", CALIBRATORS)
 def test_calibrators_come_back(name):
-    calibrator = get_calibrator(name)().fit(PROBA, y)
+    calibrator = CALIBRATORS[name].fit(PROBA, y)
     again = by_skops(calibrator)
     expected = calibrator.predict_proba(PROBA)
     np.testing.assert_array_equal(again.predict_proba(PROBA), expected)

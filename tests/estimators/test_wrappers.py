@@ -185,7 +185,7 @@ def fitted_estimators():
         yield model.fit(X, Y), {}
     yield CalibratedClassifier(LinearSVC(), VennAbers(), cv=2).fit(X, Y), {}
     of_groups = PerGroupCalibrator(SCALING)
-    model = CalibratedClassifier(logistic, of_groups, cv=2)
+    model = CalibratedClassifier(logistic, of_groups, cv=2, n_repeats=1)
     yield model.fit(X, Y, **groups), groups
     yield clone(model).set_params(groups=1).fit(X, Y), {}
     for confidence in ("msp", "max_logit"):
