@@ -118,6 +118,7 @@ def test_searches_and_calibration_take_a_slice_dict():
     inputs = SliceDict(**X)
     net = clone(NET).set_params(max_epochs=10)
     assert cross_val_score(net, inputs, y, cv=2).mean() > 0.6
+    net.set_params(max_epochs=1)
     GridSearchCV(net, {"lr": [0.01, 0.05]}, cv=2).fit(inputs, y)
     model = CalibratedClassifier(net, None, cv=2).fit(inputs, y)
     assert model.predict_proba(inputs).shape == (90, 2)

@@ -76,7 +76,8 @@ def test_slices_are_read_one_batch_at_a_time():
     ],
 )
 def test_slices_are_searched_and_calibrated(model):
-    model = clone(model).set_params(estimator__module__hidden_sizes=(8,))
+    few = {"estimator__module__hidden_sizes": (8,), "estimator__max_epochs": 1}
+    model = clone(model).set_params(**few)
     wanted = clone(model).fit(X, y).predict_proba(X)
     found = clone(model).fit(SLICES, y).predict_proba(SLICES)
     np.testing.assert_array_equal(found, wanted)
