@@ -23,7 +23,7 @@ class Rounded(torch.nn.Module):
 @pytest.fixture(scope="module")
 def net():
     """Return a network of 40 classes that returns its rounded input, and data."""
-    X = np.random.default_rng(0).normal(size=(20_000, 40)).astype(np.float32)
+    X = np.random.default_rng(0).normal(size=(10_000, 40)).astype(np.float32)
     labels = np.array([f"class {k:02}" for k in range(40)])
     net = NeuralClassifier(Rounded, lr=1e-9, max_epochs=1, random_state=0)
     return net.fit(X[:400], np.tile(labels, 10)), X
@@ -32,7 +32,7 @@ def net():
 @pytest.mark.parametrize("batch_size", [1, 77, 128, -1])
 def test_classes_are_those_of_the_largest_probabilities(net, batch_size):
     net, X = net
-    X = X[:500]
+    X = X[:150]
     net.set_params(batch_size=batch_size)
     proba = net.predict_proba(X)
     assert (proba == proba.max(axis=1, keepdims=True)).sum() > 2 * len(X)
