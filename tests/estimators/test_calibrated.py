@@ -140,7 +140,7 @@ def test_equals_scikit_learn(n_classes, ensemble):
 )
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_repairs_overconfidence(estimator, n_classes):
-    X, y = make_data(800, n_classes=n_classes)
+    X, y = make_data(1400, n_classes=n_classes)
     X, X_test, y, y_test = train_test_split(X, y, random_state=0)
     before = CalibratedClassifier(estimator, None).fit(X, y).predict_proba(X_test)
     for ensemble in (False, True):

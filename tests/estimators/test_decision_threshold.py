@@ -30,7 +30,7 @@ X, Y = make_classification(
 Y = np.array(["healthy", "sick"])[Y]
 X, X_TEST, Y, Y_TEST = train_test_split(X, Y, random_state=0)
 FIXED = FixedThresholdClassifier(GaussianNB(), threshold=0.05, pos_label="sick")
-OF_TUNED = {"scoring": "balanced_accuracy", "cv": 2, "thresholds": 10}
+OF_TUNED = {"scoring": "balanced_accuracy", "cv": 2, "thresholds": 20}
 TUNED = TunedThresholdClassifierCV(GaussianNB(), **OF_TUNED)
 INSIDE = {
     "fixed": FIXED,
