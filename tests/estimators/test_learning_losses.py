@@ -15,7 +15,7 @@ from skorch.callbacks import Checkpoint, LoadInitState
 
 from sklearn_calib import CalibratedClassifier, NeuralClassifier, TemperatureScaling
 from sklearn_calib.calibrators import (
-    PlattScaling,
+    HistogramBinning,
     get_calibrator,
     get_calibrator_names,
 )
@@ -127,7 +127,9 @@ def test_search():
 
 
 CALIBRATORS = {name: get_calibrator(name)() for name in get_calibrator_names()}
-CALIBRATORS["auto"].set_params(calibrators=[TemperatureScaling(), PlattScaling()], cv=2)
+CALIBRATORS["auto"].set_params(
+    calibrators=[TemperatureScaling(), HistogramBinning()], cv=2
+)
 
 
 @pytest.mark.parametrize("calibrator", CALIBRATORS)
