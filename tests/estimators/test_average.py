@@ -29,7 +29,7 @@ X, Y = make_classification(
     900, n_features=10, n_informative=5, n_classes=3, flip_y=0.2, random_state=0
 )
 TRAIN, TEST = slice(0, 300), slice(300, None)
-FOREST = RandomForestClassifier(10, max_depth=4, random_state=0)
+FOREST = RandomForestClassifier(5, max_depth=4, random_state=0)
 
 
 def fitted(*arguments, **options):
