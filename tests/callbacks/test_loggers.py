@@ -27,6 +27,7 @@ X, y = make_classification(n_samples=200, n_informative=5, n_classes=3, random_s
 NET = NeuralClassifier(
     loss="adafocal",
     loss__n_bins=3,
+    module__hidden_sizes=(4,),
     max_epochs=2,
     validation_fraction=0.3,
     random_state=0,

@@ -22,7 +22,7 @@ X, y = make_classification(
 )
 QUICK = RefCalClassifier(
     encoder__hidden_sizes=(8,), n_projection=8, random_state=0,
-    refine__max_epochs=2, head__max_epochs=2,
+    refine__max_epochs=1, head__max_epochs=2,
 )  # fmt: skip
 
 
@@ -231,7 +231,7 @@ def test_bad_input(action, exception, message):
 def test_a_fit_that_fails_changes_no_stage():
     model = clone(QUICK).fit(X, y)
     before = model.predict_proba(X)
-    model.set_params(head__validation_fraction=0.001, refine__max_epochs=1)
+    model.set_params(head__validation_fraction=0.001, refine__max_epochs=2)
     with pytest.raises(ValueError, match=r"validation_fraction=0\.001 must"):
         model.fit(X, y)
     np.testing.assert_array_equal(model.predict_proba(X), before)

@@ -44,7 +44,8 @@ SLICES = SliceDataset(Dataset(X, y))
 )
 def test_slices_train_the_same_network_as_an_array(case):
     params, fit_params = case
-    net = clone(NET).set_params(module__hidden_sizes=(8,), **params)
+    few = {"module__hidden_sizes": (8,), "max_epochs": 1}
+    net = clone(NET).set_params(**few, **params)
     wanted = clone(net).fit(X, y, **fit_params).predict_proba(X)
     net.fit(SLICES, SliceDataset(Dataset(X, y), idx=1), **fit_params)
     np.testing.assert_array_equal(net.predict_proba(SLICES), wanted)
