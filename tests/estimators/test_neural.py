@@ -290,10 +290,10 @@ def test_scoring_callbacks_work_with_string_labels(table, use_caching):
 def test_checkpoint_keeps_the_best_weights(table, tmp_path):
     X, y = table
     checkpoint = Checkpoint(monitor="valid_log_loss_best", dirname=tmp_path)
-    net = NeuralClassifier(
-        callbacks=[checkpoint], lr=0.05, **{**SMALL, "max_epochs": 15}
-    ).fit(X, y)
+    params = {**SMALL, "lr": 0.2, "max_epochs": 6, "random_state": 2}
+    net = NeuralClassifier(callbacks=[checkpoint], **params).fit(X, y)
     best = int(np.argmin(net.history_[:, "valid_log_loss"])) + 1
+    assert best < 6
     again = clone(net).set_params(max_epochs=best, callbacks=None)
     again.set_params(validation_fraction=0.1).fit(X, y)
     net.load_params(checkpoint=checkpoint)
