@@ -115,16 +115,23 @@ def describe_with(callback):
     return script.describe(net.fit(X, y))
 
 
+def build_stopping(file):
+    net = script.build("cross_entropy", file, 60)
+    return net.set_params(early_stopping=True, n_iter_no_change=3, lr=0.02)
+
+
+@cache
+def describe_stopped():
+    net = build_stopping(None).fit(X, y)
+    assert 7 < len(net.history_) < 60
+    return script.describe(net)
+
+
 @pytest.mark.parametrize("epochs", [[3], [5, 6]])
 def test_early_stopping(epochs, tmp_path):
-    params = {"early_stopping": True, "n_iter_no_change": 3, "lr": 0.02}
-    net = script.build("cross_entropy", None, 60).set_params(**params).fit(X, y)
-    assert 7 < len(net.history_) < 60
-    whole = script.describe(net)
-    net = script.build("cross_entropy", tmp_path / "net.ckpt", 60).set_params(**params)
-    net = train_killed(net, epochs)
-    assert_same(net, whole)
-    assert_same(net.fit(X, y), whole)
+    net = train_killed(build_stopping(tmp_path / "net.ckpt"), epochs)
+    assert_same(net, describe_stopped())
+    assert_same(net.fit(X, y), describe_stopped())
 
 
 @pytest.mark.slow

@@ -75,12 +75,11 @@ def test_other_monitors_do_not_warn(tmp_path):
 def test_the_warning_is_worth_following():
     """The first epoch has the lowest calibration error of all that are tried."""
     digits, label = (part[:400] for part in load_digits(return_X_y=True))
+    params = {**SEEDED, "max_epochs": 17, "lr": 0.002, "module__hidden_sizes": (64,)}
     scores = {}
     for monitor in ("valid_ece", "valid_refinement"):
         stop = EarlyStopping(monitor, load_best=True, sink=lambda _: None)
-        net = NeuralClassifier(
-            callbacks=[("stop", stop)], **{**SEEDED, "max_epochs": 20}
-        )
+        net = NeuralClassifier(callbacks=[("stop", stop)], **params)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "'stop' in callbacks should not monitor")
             scores[monitor] = net.fit(digits / 16, label).score(digits / 16, label)
