@@ -111,7 +111,7 @@ def test_a_pickle_of_an_earlier_version():
 
 def test_more_threads_than_torch_has_are_not_used():
     torch.set_num_threads(1)
-    net = clone(NET).set_params(**WIDE, batch_size=-1).fit(X, y)
+    net = clone(NET).set_params(**WIDE, batch_size=-1, max_epochs=1).fit(X, y)
     assert {*numbers_of(net)} == {1}
     net.set_params(n_threads=3).fit(X, y)
     assert {*numbers_of(net)} == {1}
@@ -158,7 +158,8 @@ def test_the_number_is_restored_after_an_error(error):
 
 
 def test_the_number_changes_results_by_rounding_only():
-    net = clone(NET).set_params(**WIDE, batch_size=-1, dtype="float64")
+    params = {**WIDE, "batch_size": -1, "max_epochs": 1, "dtype": "float64"}
+    net = clone(NET).set_params(**params)
     proba = net.fit(X, y).predict_proba(X)
     single = net.set_params(n_threads=1).fit(X, y).predict_proba(X)
     np.testing.assert_allclose(proba, single, rtol=1e-10)
