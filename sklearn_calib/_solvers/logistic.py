@@ -4,7 +4,7 @@ import warnings
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg.lapack import dposv
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._solvers.temperature_fit import magnitude
@@ -234,9 +234,9 @@ def solve_jittered(hessian: Floats, gradient: Floats) -> Floats:
     jitter = 1e-9 * positive.sum() / len(hessian) + TINY**2
     for _ in range(MAX_JITTERS):
         hessian.flat[:: len(hessian) + 1] += jitter
-        try:
-            factor = cho_factor(hessian, check_finite=False)
-            return cho_solve(factor, gradient, check_finite=False)
-        except np.linalg.LinAlgError:
-            jitter *= 100
+        # The checks of `scipy.linalg` take longer than small systems.
+        _, solution, failure = dposv(hessian, gradient)
+        if not failure:
+            return solution
+        jitter *= 100
     return gradient / jitter  # the jitter now dominates the Hessian

@@ -381,7 +381,9 @@ class Calibrator(
         if not reset and self._takes_log_odds and np.shape(X)[1:] == (1,):
             X = self._add_zeros(np.asarray(X))
         is_checked = is_plain(X)
-        if reset or not is_checked or not self._has_shape_of_fit(X):
+        if is_checked and reset:  # `fit` has deleted names of columns
+            self.n_features_in_ = X.shape[1]
+        elif not is_checked or not self._has_shape_of_fit(X):
             # The check for finite values may compute infinity minus infinity.
             with np.errstate(invalid="ignore"):
                 X = validate_data(

@@ -459,7 +459,7 @@ def _feasible_step(distance: Floats, gradient: Floats, curvature: Floats) -> Flo
     `distance` contains their distances to the bounds.
     """
     is_free = (distance > 0) | (gradient < 0)
-    while True:
+    while is_free.any():
         step = np.zeros_like(distance)
         free = curvature[np.ix_(is_free, is_free)]
         step[is_free] = _newton_step(free, gradient[is_free])
@@ -467,6 +467,7 @@ def _feasible_step(distance: Floats, gradient: Floats, curvature: Floats) -> Flo
         if not is_blocked.any():
             return step
         is_free &= ~is_blocked
+    return np.zeros_like(distance)
 
 
 def _newton_step(curvature: Floats, gradient: Floats) -> Floats:
