@@ -1,12 +1,13 @@
 """Run every entry point of scikit-learn with the name of a scorer of ours.
 
-Prints a dict of what failed, by entry point, as JSON. test_scorer_names.py runs this in
-fresh processes, with scikit-learn's modules or sklearn_calib imported first.
+It writes a dict of what failed, by entry point, to a file of JSON. test_scorer_names.py
+runs it in processes with scikit-learn's modules or sklearn_calib imported first.
 """
 
 import json
 import traceback
 import warnings
+from pathlib import Path
 
 import numpy as np
 from joblib import parallel_config
@@ -203,7 +204,7 @@ def run_hist_gradient_boosting():
     scores_are_errors(model.fit(X, Y).validation_score_)
 
 
-if __name__ == "run":
+def main(path):
     failures = {}
     for entry_point, run in list(globals().items()):
         if not entry_point.startswith("run_"):
@@ -214,4 +215,8 @@ if __name__ == "run":
             failures[entry_point] = traceback.format_exc()
         else:
             failures[entry_point] = ""
-    print(json.dumps(failures))
+    Path(path).write_text(json.dumps(failures), "utf-8")
+
+
+if "ARGUMENTS" in globals():
+    main(*ARGUMENTS)  # noqa: F821 - given by the test

@@ -3,7 +3,6 @@
 import ast
 import importlib
 import json
-import os
 import subprocess
 import sys
 from functools import cache
@@ -19,12 +18,12 @@ from sklearn.svm import SVC
 from sklearn_calib._sklearn import scorer_names as scorer_names
 from sklearn_calib.metrics import get_scorer, get_scorer_names
 
-# The package that is imported first; the script imports the other.
-ORDERS = {
-    "ours first": "sklearn_calib",
-    "theirs first": "sklearn.experimental.enable_halving_search_cv, sklearn.ensemble, "
-    "sklearn.feature_selection, sklearn.inspection, sklearn.linear_model",
-}
+# The modules of scikit-learn that are imported first; otherwise, those that `start` has
+# loaded, where processes can be forked: this package is the first of them.
+THEIRS = (
+    "sklearn.experimental.enable_halving_search_cv, sklearn.ensemble, "
+    "sklearn.feature_selection, sklearn.inspection, sklearn.linear_model"
+)
 SCRIPT = Path(__file__).with_name("scorer_entry_points.py")
 ENTRY_POINTS = [
     node.name
@@ -33,29 +32,31 @@ ENTRY_POINTS = [
 ]
 
 
-@cache
-def failures_in_a_fresh_process(order):
-    """Run the script; an error fails the test that requests it first."""
-    code = (
-        f"import {ORDERS[order]}, runpy; runpy.run_path({str(SCRIPT)!r}, {{}}, 'run')"
-    )
-    process = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-    return json.loads(process.stdout)
+@pytest.fixture(scope="module")
+def failures(start, end, tmp_path_factory):
+    """Return a function for what fails in another process; it runs the script once."""
+
+    @cache
+    def run(order):
+        path = str(tmp_path_factory.mktemp("scorers") / "failures.json")
+        if order == "ours first":
+            assert end(start(SCRIPT, path)) == 0
+        else:
+            given = {"ARGUMENTS": [path]}
+            code = f"import {THEIRS}, runpy; runpy.run_path({str(SCRIPT)!r}, {given})"
+            subprocess.run([sys.executable, "-c", code], check=True)
+        return json.loads(Path(path).read_text("utf-8"))
+
+    return run
 
 
 @pytest.mark.parametrize(
     "order", ["ours first", pytest.param("theirs first", marks=pytest.mark.slow)]
 )
 @pytest.mark.parametrize("entry_point", ENTRY_POINTS)
-def test_entry_point(entry_point, order):
-    """In a fresh process, in both orders of import."""
-    failure = failures_in_a_fresh_process(order)[entry_point]
+def test_entry_point(entry_point, order, failures):
+    """In another process, in both orders of import."""
+    failure = failures(order)[entry_point]
     assert not failure, failure
 
 
