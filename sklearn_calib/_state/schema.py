@@ -9,8 +9,9 @@ import inspect
 import math
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from numbers import Real
 from typing import Any, NamedTuple, TypeAlias
 
@@ -369,6 +370,12 @@ def as_spec(term: Any) -> Spec:
     )
 
 
+@cache
+def parameters_of(function: Any) -> Mapping[str, inspect.Parameter]:
+    """Return the parameters of a method or class, whose signature is read once."""
+    return inspect.signature(function).parameters
+
+
 class StateMixin:
     """Mixin for a class with parameters and a fitted state that can be saved."""
 
@@ -398,7 +405,7 @@ class StateMixin:
         passed: dict[str, Any],  # noqa: ARG003 - for subclasses
     ) -> Any:
         """Return a new object; raise ValueError if a parameter is invalid."""
-        own = inspect.signature(cls).parameters.values()
+        own = parameters_of(cls).values()
         required = {each.name for each in own if each.default is each.empty}
         check_object(params, key, required, {each.name for each in own})
         new = cls(**params)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterable
@@ -27,6 +26,7 @@ from sklearn_calib._state.schema import (
     Spec,
     StateMixin,
     as_spec,
+    parameters_of,
 )
 from sklearn_calib._validation.arrays import (
     check_numbers,
@@ -463,7 +463,7 @@ class Calibrator(
 
     def _validate_params(self) -> None:
         super()._validate_params()
-        given = [*inspect.signature(self._fit).parameters]
+        _, *given = parameters_of(type(self)._fit)
         if len(given) != 1:  # that of earlier versions
             raise TypeError(
                 f"{type(self).__name__}._fit must take one argument, got "
