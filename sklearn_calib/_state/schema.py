@@ -11,7 +11,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from numbers import Real
 from typing import Any, NamedTuple, TypeAlias
 
@@ -371,9 +371,9 @@ def as_spec(term: Any) -> Spec:
 
 
 @cache
-def parameters_of(function: Any) -> Mapping[str, inspect.Parameter]:
-    """Return the parameters of a method or class, whose signature is read once."""
-    return inspect.signature(function).parameters
+def parameters_of(function: Any, *given: Any) -> Mapping[str, inspect.Parameter]:
+    """Return the parameters after given arguments; the signature is read only once."""
+    return inspect.signature(partial(function, *given)).parameters
 
 
 class StateMixin:

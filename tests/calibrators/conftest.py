@@ -87,7 +87,7 @@ def fresh():
     This takes a third of the time of `clone`. Nested calibrators are shared.
     AutoCalibrator gets two folds of two calibrators, or of its own if `is_whole`.
     """
-    pair = [TemperatureScaling(), VectorScaling()]
+    pair = [TemperatureScaling(), IsotonicCalibration()]
 
     def change(calibrator, *, is_whole=False, **params):
         if isinstance(calibrator, AutoCalibrator):

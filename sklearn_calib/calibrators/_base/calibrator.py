@@ -463,7 +463,7 @@ class Calibrator(
 
     def _validate_params(self) -> None:
         super()._validate_params()
-        _, *given = parameters_of(type(self)._fit)
+        given = [*parameters_of(type(self)._fit, None)]
         if len(given) != 1:  # that of earlier versions
             raise TypeError(
                 f"{type(self).__name__}._fit must take one argument, got "
