@@ -4,7 +4,7 @@ import warnings
 from typing import Any
 
 import numpy as np
-from scipy.linalg.lapack import dposv
+from scipy.linalg.lapack import dgelsd, dgelsd_lwork, dposv
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._solvers.temperature_fit import magnitude
@@ -219,7 +219,12 @@ def _is_singular(curvature: Floats) -> bool:
 def _solve(curvature: Floats, slope: Floats) -> Floats:
     """Return the Newton step; the shortest one if features are linearly dependent."""
     scaled, scale = _scaled(curvature)
-    return np.linalg.lstsq(scaled, slope / scale, rcond=1e-13)[0] / scale
+    # This is `numpy.linalg.lstsq`, whose checks take longer than few features.
+    n_numbers, n_integers, _ = dgelsd_lwork(*scaled.shape, 1)
+    solution, *_, failure = dgelsd(scaled, slope / scale, n_numbers, n_integers, 1e-13)
+    if failure:
+        raise np.linalg.LinAlgError("The curvature must be finite.")
+    return solution / scale
 
 
 def solve_jittered(hessian: Floats, gradient: Floats) -> Floats:
