@@ -12,6 +12,7 @@ from sklearn.datasets import make_classification
 
 from sklearn_calib import NeuralClassifier
 from sklearn_calib.calibrators import (
+    AutoCalibrator,
     DirichletCalibrator,
     IsotonicCalibration,
     MatrixScaling,
@@ -61,6 +62,9 @@ def fit(calibrator, n_classes=3, dtype=np.float64, **params):
 
 def fit_clone(calibrator, n_classes, dtype, params):
     proba, logits, y = make_predictions(n_classes, dtype)
+    if isinstance(calibrator, AutoCalibrator):  # two of them make a choice
+        pair = [TemperatureScaling(), IsotonicCalibration()]
+        params = {"calibrators": pair, "cv": 2, **params}
     fitted = clone(calibrator).set_params(**params)
     X = logits if fitted.from_logits else proba
     with warnings.catch_warnings():

@@ -40,6 +40,7 @@ VALUES = [
     {"class": "TemperatureScaling", "params": {}, "state": None},
 ]
 KINDS = ["replace", "replace", "scale", "delete", "insert", "shorten", "repeat", "swap"]
+A_VALUE, A_KIND = st.sampled_from(VALUES), st.sampled_from(KINDS)
 
 
 def places(value, path=()):
@@ -65,16 +66,16 @@ def mutate(document, draw):
     path = draw(st.sampled_from([path for path in places(document) if path]))
     parent, key = at(document, path[:-1]), path[-1]
     value = parent[key]
-    kind = draw(st.sampled_from(KINDS))
+    kind = draw(A_KIND)
     if kind == "replace":
-        parent[key] = copy.deepcopy(draw(st.sampled_from(VALUES)))
+        parent[key] = copy.deepcopy(draw(A_VALUE))
     elif kind == "scale" and isinstance(value, float):
         parent[key] = value * draw(st.sampled_from([-1, 1e-3, 1.1, 1e3, 1e100]))
     elif kind == "delete":
         del parent[key]
     elif kind == "insert" and isinstance(value, dict):
         name = draw(st.sampled_from(["__class__", "coef_", "from_logits", "lambd"]))
-        value[name] = draw(st.sampled_from(VALUES))
+        value[name] = draw(A_VALUE)
     elif kind == "shorten" and isinstance(value, list):
         del value[-1:]
     elif kind == "repeat" and isinstance(value, list) and value:
