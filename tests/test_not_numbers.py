@@ -301,10 +301,18 @@ def test_metrics_take_numbers_however_they_come(name, parameter):
         np.testing.assert_allclose(found, expected, rtol=1e-12, err_msg=kind)
 
 
+def make_calibrator(name):
+    """Return a calibrator; that of several has two of them."""
+    pair = [TemperatureScaling(), calibrators.IsotonicCalibration()]
+    return get_calibrator(name)(
+        **{"calibrators": pair, "cv": 2} if name == "auto" else {}
+    )
+
+
 @pytest.mark.parametrize("name", get_calibrator_names())
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_calibrators_take_numbers_however_they_come(name):
-    calibrator = get_calibrator(name)()
+    calibrator = make_calibrator(name)
     half = PROBA.astype(np.float16).astype(np.float64)
     expected = calibrator.fit(half, Y).predict_proba(half)
     for kind, form in some(NUMBERS, name).items():
@@ -358,7 +366,7 @@ def test_calibrators_name_what_is_not_numbers(name, from_logits):
         calibrator = PerLabelCalibrator(calibrator)
         y, not_labels = np.eye(2, dtype=int)[Y], NOT_NUMBERS
     elif name != "sums":
-        calibrator = get_calibrator(name)(from_logits=from_logits)
+        calibrator = make_calibrator(name).set_params(from_logits=from_logits)
     X = np.log(PROBA) if from_logits else PROBA
     sums = calibrators.TemperatureAccumulator(labels=[0, 1], from_logits=from_logits)
     fit = sums.update if name == "sums" else calibrator.fit

@@ -9,7 +9,7 @@ import pytest
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.metrics import accuracy_score, log_loss, make_scorer
+from sklearn.metrics import log_loss, make_scorer
 from sklearn.model_selection import GridSearchCV
 
 from sklearn_calib.calibrators import (
@@ -48,7 +48,7 @@ def test_each_label_has_its_own(calibrator, from_logits, fresh):
         alone = clone(calibrator).fit(X[:, j], y[:, j]).predict_proba(X[:, j])
         np.testing.assert_array_equal(proba[:, j], alone[:, 1])
     np.testing.assert_array_equal(fitted.predict(X), proba > 0.5)
-    assert fitted.score(X, y) == accuracy_score(y, proba > 0.5)
+    assert fitted.score(X, y) == ((proba > 0.5) == y).all(axis=1).mean()
     assert not hasattr(calibrator, "classes_")
 
 
