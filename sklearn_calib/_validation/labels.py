@@ -106,9 +106,10 @@ def encode_labels(
             f"{name} must contain only the labels {shown(list(column))}, got also "
             f"{shown(unknown)}. {way_out}"
         )
-    columns = np.array([column[label] for label in present], dtype=np.int64)
-    in_place = np.array_equal(columns, np.arange(len(columns)))
-    return codes if in_place else columns[codes]
+    columns = [column[label] for label in present]
+    if columns == [*range(len(columns))]:
+        return codes
+    return np.array(columns, dtype=np.int64)[codes]
 
 
 def distinct_labels(y: Any, name: str) -> tuple[list[Any], Ints]:
