@@ -41,8 +41,8 @@ def test_members_are_sorted_with_missing_values_last():
 
 
 def test_many_groups_take_linear_time():
-    members = group_members(np.arange(50_000)[::-1], 50_000)
-    assert members[0].tolist() == [49_999]
+    members = group_members(np.arange(20_000)[::-1], 20_000)
+    assert members[0].tolist() == [19_999]
 
 
 @pytest.mark.parametrize("groups", [None, "site", 3, np.float32(3), {"a": [1]}, [{1}]])

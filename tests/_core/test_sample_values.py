@@ -20,7 +20,7 @@ OTHER = RNG.dirichlet(np.ones(3), 18)
 CODES = np.arange(18) % 3
 WEIGHT = RNG.uniform(0.1, 2, 18)
 NAMES = ["accuracy", "neg_log_loss", "neg_brier_score"]
-FEW = {"n_resamples": 8, "random_state": 0}
+FEW = {"n_resamples": 4, "random_state": 0}
 all_names = pytest.mark.parametrize("name", NAMES)
 
 
