@@ -141,19 +141,14 @@ def derivatives(value, x, *data):
         (value(x + step * e, *data) - value(x - step * e, *data)) / (2 * step)
         for e in eye
     ]
-    hessian = [
-        [
-            sum(
-                s * t * value(x + step * (s * e + t * f), *data)
-                for s in (-1, 1)
-                for t in (-1, 1)
-            )
-            / (4 * step**2)
-            for f in eye
-        ]
-        for e in eye
-    ]
-    return np.array(gradient), np.array(hessian)
+    hessian = np.zeros_like(eye)
+    for i, j in zip(*np.tril_indices(len(x)), strict=True):
+        hessian[i, j] = hessian[j, i] = sum(
+            s * t * value(x + step * (s * eye[i] + t * eye[j]), *data)
+            for s in (-1, 1)
+            for t in (-1, 1)
+        ) / (4 * step**2)
+    return np.array(gradient), hessian
 
 
 RECURSIONS = {
@@ -301,9 +296,9 @@ def test_separable_and_absent_classes_stay_finite(calibrator, half_life):
 @every_calibrator
 def test_predictions_of_equal_or_extreme_logits_stay_finite(calibrator):
     calibrator = clone(calibrator).set_params(from_logits=True)
-    for X in (np.zeros((1200, 3)), 1e6 * draw(1200)[0], 1e-6 * draw(1200)[0]):
-        y = np.arange(1200) % 3
-        proba = update(calibrator, X, y, 600, half_life=300).predict_proba(X)
+    for X in (np.zeros((600, 3)), 1e6 * draw(600)[0], 1e-6 * draw(600)[0]):
+        y = np.arange(600) % 3
+        proba = update(calibrator, X, y, 300, half_life=150).predict_proba(X)
         assert np.isfinite(proba).all()
 
 
