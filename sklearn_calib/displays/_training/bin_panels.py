@@ -12,9 +12,9 @@ from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.types import Array
 from sklearn_calib.displays._base.axes import (
     artists,
-    axes_or_new,
     check_axes,
     grid_within,
+    new_figure,
 )
 
 # Group id of the line that represents a run in the first panel.
@@ -63,12 +63,18 @@ def bin_panels(
     else:
         n_columns = min(len(bins), N_COLUMNS)
         n_rows = len(kinds) * -(-len(bins) // n_columns)
-        ax = axes_or_new(ax, (2.4 * n_columns + 2, 1.9 * n_rows + 0.6))
-        ax.set_axis_off()
-        # A layout engine makes space for the labels.
-        space = {} if ax.figure.get_layout_engine() else {"wspace": 0.4, "hspace": 0.4}
-        grid = grid_within(ax, n_rows, n_columns, **space)
-        axes = _add_panels(ax, shape, grid, sharey=sharey)
+        if ax is None:
+            size = 2.4 * n_columns + 2, 1.9 * n_rows + 0.6
+            figure = new_figure(size, "constrained")
+            grid = figure.add_gridspec(n_rows, n_columns)
+        else:
+            check_axes(ax)
+            ax.set_axis_off()
+            figure = ax.figure
+            # A layout engine makes space for the labels.
+            space = {} if figure.get_layout_engine() else {"wspace": 0.4, "hspace": 0.4}
+            grid = grid_within(ax, n_rows, n_columns, **space)
+        axes = _add_panels(figure, shape, grid, sharey=sharey)
     _label_panels(axes, titles, kinds)
     return axes
 
@@ -91,12 +97,14 @@ def _check_panels(axes: Array, shape: tuple[int, int], titles: list[str]) -> Non
         )
 
 
-def _add_panels(ax: Any, shape: tuple[int, int], grid: Any, *, sharey: bool) -> Array:
-    """Return new axes in a grid within `ax`; each bin has one column of axes."""
+def _add_panels(
+    figure: Any, shape: tuple[int, int], grid: Any, *, sharey: bool
+) -> Array:
+    """Return new axes in a grid of `figure`; each bin has one column of axes."""
     axes: Any = np.empty(shape, dtype=object)
     for kind, index in np.ndindex(shape):
         line, column = divmod(index, grid.ncols)
-        axes[kind, index] = ax.figure.add_subplot(
+        axes[kind, index] = figure.add_subplot(
             grid[line * shape[0] + kind, column],
             sharex=axes[0, 0],
             sharey=axes[kind, 0] if sharey else None,
