@@ -189,10 +189,12 @@ def belt(
     coef = np.repeat(fit.coef[None], len(sign), axis=0)
     rest = np.arange(len(sign))
     for _ in range(MAX_STEPS):
-        step = likelihood.step(coef[rest], direction[rest], sign[rest], target)
-        margin, move = coef[rest] @ likelihood.rows, step @ likelihood.rows
+        margin = coef[rest] @ likelihood.rows
+        value = likelihood.value(margin)
+        step = likelihood.step(margin, value - target, direction[rest], sign[rest])
+        move = step @ likelihood.rows
         # Far outside of the region, the quadratic approximation fails.
-        lowest = np.minimum(likelihood.value(margin), target - SLACK * depth)
+        lowest = np.minimum(value, target - SLACK * depth)
         length = np.ones((len(rest), 1))
         for _ in range(MAX_HALVINGS):
             is_outside = likelihood.value(margin + length * move) < lowest
@@ -224,25 +226,27 @@ class _Likelihood:
         return margin @ self.positive - np.logaddexp(0, margin) @ self.total
 
     def step(
-        self, coef: Floats, direction: Floats, sign: Floats, target: float
+        self, margin: Floats, excess: Floats, direction: Floats, sign: Floats
     ) -> Floats:
-        """Return the steps to the largest value in a direction at the target."""
-        margin = coef @ self.rows
+        """Return the steps to the largest value in a direction at the target.
+
+        `excess` is by how much the log-likelihoods of the log-odds exceed it.
+        """
         proba = expit(margin)
         gradient = (self.positive - proba * self.total) @ self.basis
         information = (proba * expit(-margin) * self.total) @ self.pairs
-        information = information.reshape(len(coef), *[coef.shape[1]] * 2)
+        n_coef = direction.shape[1]
+        information = information.reshape(-1, n_coef, n_coef)
         unit = np.sqrt(np.einsum("ijj->ij", information))
         # Curvatures vanish where all probabilities are close to 0 and 1.
         unit = np.maximum(unit, np.finfo(np.float64).tiny ** 0.25)
         information /= unit[:, :, None] * unit[:, None]
-        information += JITTER * np.eye(coef.shape[1])
+        information += JITTER * np.eye(n_coef)
         right = np.stack([gradient / unit, direction / unit], axis=-1)
         newton, profile = np.moveaxis(
             np.linalg.solve(information, right) / unit[..., None], -1, 0
         )
-        excess = self.value(margin) - target
-        excess += np.einsum("ij,ij->i", gradient, newton) / 2
+        excess = excess + np.einsum("ij,ij->i", gradient, newton) / 2
         norm = np.einsum("ij,ij->i", direction, profile)
         scale = sign * np.sqrt(2 * np.maximum(excess, 0) / norm)
         return newton + scale[:, None] * profile
