@@ -22,6 +22,9 @@ ABOVE: dict[str, Any] = {
     "frameon": False,
 }
 
+# In place of axes: the display is not drawn yet.
+UNDRAWN: Any = object()
+
 # Label of a calibration gap.
 GAP = "Confidence\n- accuracy"
 
@@ -59,24 +62,14 @@ def check_axes(ax: Any) -> None:
 
 def new_figure(figsize: tuple[float, float], layout: str) -> Figure:
     """Return a new figure without axes."""
-    return _matplotlib()[1].figure(figsize=figsize, layout=layout)
-
-
-def hidden_axes() -> Axes:
-    """Return axes of a figure that is never shown, for displays to be averaged."""
-    return _matplotlib()[0].Figure().subplots()
-
-
-def _matplotlib() -> tuple[Any, Any]:
-    """Return the modules of figures and of pyplot."""
     try:
-        from matplotlib import figure, pyplot as plt
+        import matplotlib.pyplot as plt
     except ImportError as error:
         raise ImportError(
             "Displays require matplotlib, which is not installed. "
             "Install it with: pip install matplotlib"
         ) from error
-    return figure, plt
+    return plt.figure(figsize=figsize, layout=layout)
 
 
 def sequential_colors(n_colors: int) -> list[Any]:

@@ -14,7 +14,7 @@ from sklearn_calib._sklearn.training_data import take
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import StrOptions, validate_params
 from sklearn_calib._validation.types import Array
-from sklearn_calib.displays._base.axes import hidden_axes
+from sklearn_calib.displays._base.axes import UNDRAWN
 from sklearn_calib.displays._base.from_predictions import FromEstimator
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ class FromCVResults(FromEstimator):
         names = _names(name, curve_kwargs, n_curves)
         drawing = {key: options.pop(key) for key in {"histogram"} & {*options}}
         one_color, marker = options.pop("color", None), None
-        options = {"ax": hidden_axes(), **cls._fold_options, **options}
+        options = {"ax": UNDRAWN, **cls._fold_options, **options}
         displays: list[Any] = [
             cls.from_estimator(estimator, *data, sample_weight=weight, **options)
             for estimator, *data, weight in folds

@@ -22,6 +22,7 @@ from sklearn_calib._validation.declarations import Interval, validate_params
 from sklearn_calib._validation.types import Confidence, Floats
 from sklearn_calib.displays._base.axes import (
     ABOVE,
+    UNDRAWN,
     artists,
     axes_or_new,
     band_label,
@@ -312,6 +313,8 @@ class RiskCoverageDisplay(FromCVResults):
         legend is above the axes; figures with ``layout="constrained"`` make space for
         it.
         """
+        if ax is UNDRAWN:
+            return self
         self.ax_ = axes_or_new(ax, (5.6, 4.4))
         self.figure_ = self.ax_.figure
         style = curve_style(self.ax_, LINE, color)
