@@ -36,7 +36,7 @@ def titles(display):
 
 
 def test_each_panel_shows_its_class(without_drawing):
-    y_true, y_proba = predictions(4)
+    y_true, y_proba = predictions(3)
     display = draw(y_true, y_proba, n_bins=4)
     for code, one in enumerate(display.displays):
         with without_drawing():
@@ -76,7 +76,7 @@ def test_panels_are_equal_and_nothing_overlaps(kind, n_classes):
 
 
 def test_legend_stands_once():
-    display = draw(*predictions(3), name="a guess")
+    display = draw(*predictions(2), name="a guess")
     legends = [ax.get_legend() for ax in display.figure_.axes]
     (legend,) = [legend for legend in legends if legend]
     texts = [text.get_text() for text in legend.get_texts()]
@@ -86,7 +86,7 @@ def test_legend_stands_once():
 @pytest.mark.parametrize("kind", ["bins", "smooth", "corp"])
 def test_two_classifiers(kind):
     data = load_iris(return_X_y=True)
-    options = {"kind": kind, "random_state": 0, "n_resamples": 5}
+    options = {"kind": kind, "classes": [1, 2], "random_state": 0, "n_resamples": 5}
     first, second = GaussianNB().fit(*data), LogisticRegression(C=1e-4).fit(*data)
     display = ClasswiseReliabilityDisplay.from_estimator(first, *data, **options)
     before = titles(display)
@@ -102,7 +102,7 @@ def test_two_classifiers(kind):
 
 def test_two_kinds():
     """Errors with different names are labelled."""
-    y_true, y_proba = predictions(3, n_samples=60)
+    y_true, y_proba = predictions(2, n_samples=60)
     ax = draw(y_true, y_proba).axes_
     corp = draw(y_true, y_proba, kind="corp", ax=ax, n_resamples=5)
     for title in titles(corp):
@@ -153,7 +153,7 @@ def test_worst_of_many_classes(without_drawing):
     """Twelve by default, and as many as are asked for."""
     y_true, y_proba = predictions(20, n_samples=400)
     labels = np.array([f"class {code}" for code in range(20)])
-    options = {"labels": labels}
+    options = {"labels": labels, "interval": None}
     first = draw(labels[y_true], y_proba, **options)
     errors = [
         expected_calibration_error(y_true == code, y_proba[:, code])
@@ -178,7 +178,7 @@ def test_worst_of_many_classes(without_drawing):
 
 
 def test_logarithmic_histograms_have_one_scale():
-    display = draw(*predictions(3), histogram="log", n_bins=3)
+    display = draw(*predictions(3), classes=[0, 1], histogram="log", n_bins=3)
     below = [one.histogram_ax_ for one in display.displays]
     assert {ax.get_yscale() for ax in below} == {"log"}
     assert len({ax.get_ylim() for ax in below}) == 1
@@ -190,7 +190,7 @@ def test_logarithmic_histograms_have_one_scale():
 
 def test_titles_of_many_classifiers_are_the_classes():
     """The errors of four classifiers would be wider than the panel."""
-    y_true, y_proba = predictions(3)
+    y_true, y_proba = predictions(2)
     ax = None
     for n_classifiers in (1, 2, 3, 4, 5):
         display = draw(y_true, y_proba, name="a name", ax=ax, n_bins=3)
@@ -201,13 +201,13 @@ def test_titles_of_many_classifiers_are_the_classes():
 
 
 def test_plot_again_on_axes_of_the_user():
-    display = draw(*predictions(3), name="first", n_bins=3)
+    display = draw(*predictions(2), name="first", n_bins=3)
     panels = display.figure_.axes
-    _, axes = plt.subplots(1, 3, figsize=(15, 4))
+    _, axes = plt.subplots(1, 2, figsize=(15, 4))
     assert list(display.plot(axes, name="again").axes_) == list(axes)
     for ax in panels + display.figure_.axes:
         assert ax.get_xticks().tolist() == [0, 0.5, 1]
-    with pytest.raises(ValueError, match=r"ax must contain one axes.*3 classes, got 1"):
+    with pytest.raises(ValueError, match=r"ax must contain one axes.*2 classes, got 1"):
         display.plot(axes[0])
 
 

@@ -69,8 +69,8 @@ def test_lines(display):
 
 def test_epochs_without_an_update_are_left_out(history):
     del history[1]["gamma"]
-    display = GammaDynamicsDisplay.from_history(history)
-    assert_array_equal(display.gamma_lines_[2].get_xdata(), [1, 3, 4])
+    display = GammaDynamicsDisplay.from_history(history, bins=2)
+    assert_array_equal(display.gamma_lines_[0].get_xdata(), [1, 3, 4])
 
 
 def test_words(display):
@@ -134,25 +134,25 @@ def test_panels_of_one_bin_are_below_each_other():
 
 
 def test_two_runs(history):
-    first = GammaDynamicsDisplay.from_history(history[:2], name="one")
-    axes = first.axes_
-    second = GammaDynamicsDisplay.from_history(history, name="two", ax=axes)
+    first = GammaDynamicsDisplay.from_history(history[:2], name="one", bins=2)
+    axes, options = first.axes_, {"bins": 2, "ax": first.axes_}
+    second = GammaDynamicsDisplay.from_history(history, name="two", **options)
     assert (second.axes_ == axes).all()
     assert legend_texts(second) == ["one", "two", "Inverse focal loss", "Switch"]
     colors = {display.gamma_lines_[0].get_color() for display in (first, second)}
     assert len(colors) == 2
-    third = GammaDynamicsDisplay.from_history(history, color="red", ax=axes)
+    third = GammaDynamicsDisplay.from_history(history, color="red", **options)
     assert third.gap_lines_[0].get_color() == "red"
 
 
 def test_a_later_run_fits_into_the_panels(history):
     """The part of the axes with negative gammas is grey."""
-    display = GammaDynamicsDisplay.from_history(history)
+    display = GammaDynamicsDisplay.from_history(history, bins=2)
     lower = [
         {**row, "gamma": [-2.0] * 3, "calibration_gap": [0] * 3} for row in history
     ]
-    GammaDynamicsDisplay.from_history(lower, ax=display.axes_)
-    ax = display.axes_[1, 2]
+    GammaDynamicsDisplay.from_history(lower, bins=2, ax=display.axes_)
+    ax = display.axes_[1, 0]
     assert ax.get_ylim()[0] < -2
     (band,) = ax.patches
     assert reach(band)[0] == pytest.approx(ax.get_ylim()[0])
@@ -162,17 +162,18 @@ def test_within_an_axes(history):
     """The neighbours do not move, and the panels replace the axes."""
     figure, (left, right) = plt.subplots(1, 2)
     before = left.get_position().bounds, right.get_position()
-    display = GammaDynamicsDisplay.from_history(history, ax=right)
+    display = GammaDynamicsDisplay.from_history(history, bins=[0, 2], ax=right)
     assert display.figure_ is figure
     assert left.get_position().bounds == before[0]
+    assert not right.axison
     for ax in display.axes_.flat:
         box = ax.get_position()
         assert before[1].x0 <= box.x0 < box.x1 <= before[1].x1 + 1e-9
 
 
 def test_axes_of_the_user(history):
-    _, axes = plt.subplots(2, 3)
-    display = GammaDynamicsDisplay.from_history(history, ax=axes)
+    _, axes = plt.subplots(2, 2)
+    display = GammaDynamicsDisplay.from_history(history, bins=[0, 2], ax=axes)
     assert (display.axes_ == axes).all()
     assert axes[0, 0].get_title() == "Bin 0, lowest"
 
@@ -203,9 +204,9 @@ def test_shared_axes(history):
 @pytest.mark.parametrize("loss", ["ada_dual_focal", "adafocal", "calfocal"])
 def test_from_estimator(loss):
     net = fit(loss=loss)
-    display = GammaDynamicsDisplay.from_estimator(net)
+    display = GammaDynamicsDisplay.from_estimator(net, bins=2)
     expected = np.array(net.history_[:, "gamma"])[:, 2]
-    assert_array_equal(display.gamma_lines_[1].get_ydata(), expected)
+    assert_array_equal(display.gamma_lines_[0].get_ydata(), expected)
     assert legend_texts(display)[0] == type(net.criterion_).__name__
 
 

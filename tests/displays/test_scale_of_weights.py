@@ -66,7 +66,9 @@ def test_scale_does_not_matter(name, factor):
     if display_class is RiskCoverageDisplay and factor < 1:
         pytest.skip("no area of less than one sample")
     codes, proba, weight = problem()
-    options = options_of(display_class, random_state=0, n_resamples=20, groups=codes)
+    options = options_of(
+        display_class, random_state=0, n_resamples=20, groups=codes > 0
+    )
     expected, scaled = (
         numbers(
             display_class.from_predictions(
@@ -98,7 +100,7 @@ def test_weights_of_any_range_are_drawn(name, draw_all):
     weight = np.logspace(0, -320, 60)
     display_class = getattr(displays, name)
     options = options_of(
-        display_class, groups=codes, sample_weight=weight, n_resamples=5
+        display_class, groups=codes > 0, sample_weight=weight, n_resamples=5
     )
     draw_all(display_class.from_predictions(codes, proba, **options).figure_)
 
