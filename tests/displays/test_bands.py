@@ -204,7 +204,8 @@ def test_unequal_weights_count_as_fewer_samples(interval):
 
 @pytest.mark.parametrize("display_class", [BINS, CORP, SMOOTH])
 def test_without_a_band(display_class):
-    display = draw(display_class, [0, 1, 1], [0.2, 0.3, 0.9], interval=None)
+    options = {"interval": None, "histogram": False}
+    display = draw(display_class, [0, 1, 1], [0.2, 0.3, 0.9], **options)
     assert display.band is None
     assert display.band_ is None
     texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
@@ -214,9 +215,8 @@ def test_without_a_band(display_class):
 @all_bands
 def test_legend_tells_the_level(display_class, interval):
     y_true, y_proba = sample(np.random.default_rng(0), 50)
-    display = draw(
-        display_class, y_true, y_proba, interval=interval, confidence_level=0.9
-    )
+    options = {"interval": interval, "confidence_level": 0.9, "n_resamples": 5}
+    display = draw(display_class, y_true, y_proba, **options, histogram=False)
     text = display.ax_.get_legend().get_texts()[1].get_text()
     words = {
         "consistency": "if calibrated",

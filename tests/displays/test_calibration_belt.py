@@ -41,6 +41,7 @@ def test_curve_is_a_logistic_regression(problem):
     assert_allclose(ends, [problem[1].min(), problem[1].max()], rtol=1e-12)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_belts_are_nested(problem):
     display = draw(problem, confidence_levels=[0.95, 0.5, 0.8])
     assert_array_equal(display.confidence_levels, [0.5, 0.8, 0.95])
@@ -65,18 +66,21 @@ def test_legend(problem):
     assert len(legend_texts(second)) == 5
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_positive_label(problem):
     """The curve of the other class is reflected."""
     y_true, proba = problem
     columns = np.column_stack([1 - proba, proba])
-    display = draw((y_true, columns), pos_label="healthy")
-    expected = draw(problem)
+    options = {"confidence_levels": [0.8]}
+    display = draw((y_true, columns), pos_label="healthy", **options)
+    expected = draw(problem, **options)
     assert_allclose(display.prob_true[::-1], 1 - expected.prob_true, rtol=1e-6)
     assert_allclose(display.belts[:, 0, ::-1], 1 - expected.belts[:, 1], atol=1e-6)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_internal_validation(problem):
-    assert draw(problem, validation="internal").degree == 2
+    assert draw(problem, validation="internal", confidence_levels=[0.8]).degree == 2
 
 
 def test_separable_outcomes_are_an_error():

@@ -175,6 +175,7 @@ def test_methods_are_those_of_scikit_learn(name):
     assert "name" in {option.name for option in options}
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_samples_that_require_grad(classifier):
     draw = displays.RiskCoverageDisplay.from_estimator
     tensor = torch.tensor(X, requires_grad=True)

@@ -1,5 +1,7 @@
 """Confidence dynamics: lines, empty bins and several runs."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -30,12 +32,17 @@ HISTORY = [
 ]
 
 
+@pytest.fixture(scope="module")
+def display():
+    """Return a display that tests only read."""
+    return ConfidenceDynamicsDisplay.from_history(HISTORY, name="Focal")
+
+
 def legend_texts(display):
     return [t.get_text() for t in display.axes_[0, -1].get_legend().get_texts()]
 
 
-def test_lines():
-    display = ConfidenceDynamicsDisplay.from_history(HISTORY)
+def test_lines(display):
     assert display.bins_ == [0, 1, 2]
     expected = {
         "bin_confidence": [[0.6, 0.9], [0.9, np.nan], [np.nan, np.nan]],
@@ -52,8 +59,7 @@ def test_lines():
             assert_array_equal(line.get_ydata(), values)
 
 
-def test_a_value_between_gaps_has_a_marker():
-    display = ConfidenceDynamicsDisplay.from_history(HISTORY)
+def test_a_value_between_gaps_has_a_marker(display):
     line = display.lines_["bin_confidence"]
     assert (line[0].get_marker(), line[1].get_marker()) == ("", ".")
     assert line[1].get_markevery() == [0]
@@ -66,8 +72,7 @@ def test_bounds_of_the_bins():
     assert {tuple(corner) for corner in corners} == {(1, 0), (2, 0), (2, 1), (1, 0.7)}
 
 
-def test_words():
-    display = ConfidenceDynamicsDisplay.from_history(HISTORY, name="Focal")
+def test_words(display):
     assert display.axes_[0, 0].get_ylabel() == "Confidence"
     assert [ax.get_xlabel() for ax in display.axes_[0]] == ["Epoch"] * 3
     assert legend_texts(display) == [
@@ -80,22 +85,22 @@ def test_words():
 
 
 def test_quantities():
-    display = ConfidenceDynamicsDisplay.from_history(HISTORY, quantities=[TRUE, TOP])
+    options = {"bins": 0, "quantities": [TRUE, TOP]}
+    display = ConfidenceDynamicsDisplay.from_history(HISTORY, **options)
     assert list(display.lines_) == [TRUE, TOP]
     colors = {lines[0].get_color() for lines in display.lines_.values()}
     assert len(colors) == 2
 
 
 def test_two_runs():
-    first = ConfidenceDynamicsDisplay.from_history(HISTORY, name="one")
-    second = ConfidenceDynamicsDisplay.from_history(HISTORY, name="two", ax=first.axes_)
+    draw = partial(ConfidenceDynamicsDisplay.from_history, HISTORY, bins=0)
+    first = draw(name="one")
+    second = draw(name="two", ax=first.axes_)
     lines = [display.lines_[TRUE][0] for display in (first, second)]
     assert [line.get_linestyle() for line in lines] == ["-", "--"]
     assert lines[0].get_color() == lines[1].get_color()
     assert legend_texts(second)[:3] == ["one", "two", "Training, true class"]
-    third = ConfidenceDynamicsDisplay.from_history(
-        HISTORY, linestyle=(0, (5, 1)), ax=first.axes_
-    )
+    third = draw(linestyle=(0, (5, 1)), ax=first.axes_)
     assert third.lines_[TRUE][0].is_dashed()
 
 

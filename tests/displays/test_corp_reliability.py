@@ -26,6 +26,7 @@ def parts(display):
     return display.miscalibration, display.discrimination, display.uncertainty
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_curve_is_the_isotonic_regression():
     display = draw(Y_TRUE, Y_PROBA)
     assert_array_equal(display.prob_pred, np.unique(Y_PROBA))
@@ -35,6 +36,7 @@ def test_curve_is_the_isotonic_regression():
     assert display.counts.sum() == 200
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_parts_add_up_to_the_brier_score():
     mcb, dsc, unc = parts(draw(Y_TRUE, Y_PROBA))
     assert mcb - dsc + unc == pytest.approx(brier_score_loss(Y_TRUE, Y_PROBA))
@@ -47,6 +49,7 @@ def test_parts_add_up_to_the_brier_score():
     )
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_numbers_by_hand():
     """The middle two are pooled."""
     display = draw([0, 1, 0, 1], [0.2, 0.4, 0.6, 0.9])

@@ -17,7 +17,8 @@ def problem():
 
 
 def draw(problem, **options):
-    options = {"labels": ["healthy", "ill"], "random_state": 0, **options}
+    options = {"n_resamples": 20, "random_state": 0, **options}
+    options["labels"] = ["healthy", "ill"]
     return DecisionCurveDisplay.from_predictions(*problem, **options)
 
 
@@ -36,6 +37,7 @@ def test_lines_are_those_of_the_metric(problem):
     assert_array_equal(table["net_benefit"], curve.net_benefit)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_band_is_that_of_a_mean(problem):
     """The net benefit is a mean over samples, so its distribution is near normal."""
     display = draw(problem, thresholds=[0.1, 0.3], n_resamples=4000)

@@ -94,6 +94,7 @@ def test_epochs():
     pd.testing.assert_frame_equal(table, pd.DataFrame(expected), check_dtype=False)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_epochs_of_confidences():
     quantities = {
         "train_confidence_true": [0.1, np.nan],
@@ -108,6 +109,7 @@ def test_epochs_of_confidences():
     pd.testing.assert_frame_equal(table, expected, check_dtype=False)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_without_pandas(monkeypatch):
     display = RiskCoverageDisplay.from_predictions(Y, PROBA)
     monkeypatch.setitem(sys.modules, "pandas", None)

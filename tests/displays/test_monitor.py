@@ -61,17 +61,17 @@ def test_calibrated():
 
 def test_points_with_few_samples_are_averaged():
     """Of samples one by one, the gap is that of groups; the e-value is not."""
-    monitor = monitored(change=300, n_batches=300, n_samples=1)
+    monitor = monitored(change=100, n_batches=100, n_samples=1)
     display = MonitorDisplay.from_monitor(monitor)
     n_blocks = len(monitor.history()["batch"])
     assert len(display.line_.get_xdata()) == n_blocks
     assert len(display.gap_line_.get_xdata()) < n_blocks
-    assert display.gap_line_.get_xdata()[-1] == 299
+    assert display.gap_line_.get_xdata()[-1] == 99
     # The mean over the groups, weighted by their samples, is that of all samples.
     history = monitor.history()
-    gap = history["n_samples"] @ (history["confidence"] - history["accuracy"]) / 300
+    gap = history["n_samples"] @ (history["confidence"] - history["accuracy"]) / 100
     groups = np.diff(display.gap_line_.get_xdata(), prepend=-1)
-    assert groups @ display.gap_line_.get_ydata() / 300 == pytest.approx(gap)
+    assert groups @ display.gap_line_.get_ydata() / 100 == pytest.approx(gap)
 
 
 def test_batches_without_samples():

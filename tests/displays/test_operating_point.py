@@ -12,7 +12,7 @@ Y_TRUE = ["a", "a", "b", "b", "a"]
 Y_PROBA = np.array([[0.9, 0.1], [0.8, 0.2], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]])
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def data():
     rng = np.random.default_rng(0)
     y = rng.integers(3, size=400)
@@ -47,6 +47,7 @@ def probability_of_the_first(proba):
     return proba[:, 0]
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize(
     "confidence", ["msp", "max_logit", "negative_entropy", probability_of_the_first]
 )

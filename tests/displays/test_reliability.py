@@ -28,6 +28,16 @@ Y_PROBA = np.array(
 
 @pytest.fixture
 def display():
+    return draw_first()
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    """Return a display that tests only read."""
+    return draw_first()
+
+
+def draw_first():
     return ReliabilityDisplay.from_predictions(Y_TRUE, Y_PROBA, n_bins=3, name="first")
 
 
@@ -41,19 +51,19 @@ def legend_texts(ax):
     return [text.get_text() for text in ax.get_legend().get_texts()]
 
 
-def test_numbers(display):
-    assert_allclose(display.bin_edges, [0, 1 / 3, 2 / 3, 1])
-    assert_array_equal(display.counts, [0, 2, 3])
-    assert_allclose(display.prob_true, [np.nan, 1 / 2, 2 / 3])
-    assert_allclose(display.prob_pred, [np.nan, 0.5, 2.6 / 3])
+def test_numbers(drawn):
+    assert_allclose(drawn.bin_edges, [0, 1 / 3, 2 / 3, 1])
+    assert_array_equal(drawn.counts, [0, 2, 3])
+    assert_allclose(drawn.prob_true, [np.nan, 1 / 2, 2 / 3])
+    assert_allclose(drawn.prob_pred, [np.nan, 0.5, 2.6 / 3])
     # |.5 - .5| in the first bin with samples, (2.6 - 2) / 5 in the other.
-    assert display.ece == pytest.approx(0.12)
+    assert drawn.ece == pytest.approx(0.12)
 
 
-def test_bars_reach_the_accuracy_and_gaps_the_confidence(display):
+def test_bars_reach_the_accuracy_and_gaps_the_confidence(drawn):
     for bar, gap, left, accuracy, confidence in zip(
-        display.bars_,
-        display.gaps_,
+        drawn.bars_,
+        drawn.gaps_,
         [1 / 3, 2 / 3],
         [1 / 2, 2 / 3],
         [0.5, 2.6 / 3],
@@ -66,8 +76,8 @@ def test_bars_reach_the_accuracy_and_gaps_the_confidence(display):
         assert gap.get_y() + gap.get_height() == pytest.approx(confidence)
 
 
-def test_histogram_shows_the_counts_and_marks_the_means(display):
-    ax = display.histogram_ax_
+def test_histogram_shows_the_counts_and_marks_the_means(drawn):
+    ax = drawn.histogram_ax_
     assert_array_equal(ax.patches[0].get_data().values, [0, 2, 3])
     accuracy, confidence = (line.get_xdata()[0] for line in ax.lines)
     assert accuracy == pytest.approx(3 / 5)
@@ -86,16 +96,16 @@ def test_histogram_has_bins_of_equal_width_whatever_the_others_have():
     assert display.histogram_ax_.lines[0].get_xdata()[0] == pytest.approx(3 / 5)
 
 
-def test_words(display):
-    assert legend_texts(display.ax_) == [
+def test_words(drawn):
+    assert legend_texts(drawn.ax_) == [
         "first (ECE 0.120)",
         "95 % interval",
         "Gap",
     ]
-    assert display.ax_.get_ylabel() == "Accuracy"
-    assert display.ax_.get_xlabel() == ""
-    assert display.histogram_ax_.get_xlabel() == "Confidence"
-    assert display.histogram_ax_.get_ylabel() == "Samples"
+    assert drawn.ax_.get_ylabel() == "Accuracy"
+    assert drawn.ax_.get_xlabel() == ""
+    assert drawn.histogram_ax_.get_xlabel() == "Confidence"
+    assert drawn.histogram_ax_.get_ylabel() == "Samples"
 
 
 def test_one_classifier_is_bars_and_two_are_lines(display):
@@ -225,17 +235,17 @@ def test_positive_class(y_proba, mode):
 )
 def test_label_of_the_positive_class(y_proba, pos_label, expected):
     display = ReliabilityDisplay.from_predictions(
-        ["a", "b", "a"], y_proba, pos_label=pos_label
+        ["a", "b", "a"], y_proba, pos_label=pos_label, histogram=False
     )
     assert_array_equal(display.line_.get_ydata(), expected)
     assert display.mode == "positive"
 
 
-def test_intervals_stand_at_the_mean_confidences(display):
-    places = [segment[0, 0] for segment in display.band_.get_segments()]
+def test_intervals_stand_at_the_mean_confidences(drawn):
+    places = [segment[0, 0] for segment in drawn.band_.get_segments()]
     assert_allclose(places, [0.5, 2.6 / 3])
-    ends = np.array([segment[:, 1] for segment in display.band_.get_segments()])
-    assert_allclose(ends, display.band[:, 1:].T)
+    ends = np.array([segment[:, 1] for segment in drawn.band_.get_segments()])
+    assert_allclose(ends, drawn.band[:, 1:].T)
     assert (ends[:, 0] < [1 / 2, 2 / 3]).all()
     assert (ends[:, 1] > [1 / 2, 2 / 3]).all()
 
@@ -281,6 +291,7 @@ def test_unknown_positive_class(pos_label):
         ReliabilityDisplay.from_predictions(["a", "b"], [0.2, 0.9], pos_label=pos_label)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_labels_in_a_tensor_that_learns():
     y_true = torch.tensor([0.0, 1.0, 1.0], requires_grad=True)
     y_proba = [0.2, 0.9, 0.4]

@@ -131,6 +131,7 @@ def test_bad_confidences(change, message):
         ReliabilityDisplay.from_predictions(**data | change, mode="confidence")
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_risk_coverage_of_confidences():
     """As the guide says: predict "correct", and rank by the confidence."""
     confidence, correct = PROBA.max(axis=1), PROBA.argmax(axis=1) == Y

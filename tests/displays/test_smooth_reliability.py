@@ -42,6 +42,7 @@ def test_mean_distance_to_the_diagonal_is_the_error(y_proba):
     assert trapezoid(display.density, display.prob_pred) == pytest.approx(1, rel=1e-3)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_curve_is_the_kernel_regression():
     """Compare with the definition, with explicit mirror images of the kernel."""
     y_proba = np.array([0.02, 0.3, 0.35, 0.9, 1.0])
@@ -58,6 +59,7 @@ def test_curve_is_the_kernel_regression():
     assert_allclose(display.prob_true[drawn], expected[drawn], atol=1e-6)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_calibrated_classifier_is_on_the_diagonal_at_the_ends_too():
     y_proba = np.repeat([0.0, 0.5, 1.0], [10, 2, 10])
     display = draw(np.repeat([0, 1, 1], [11, 1, 10]), y_proba)
@@ -65,6 +67,7 @@ def test_a_calibrated_classifier_is_on_the_diagonal_at_the_ends_too():
     assert_allclose(display.prob_true[drawn], display.prob_pred[drawn], atol=1e-9)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_no_curve_without_samples():
     y_proba = np.repeat([0.1, 0.9], 500)
     y_true = np.concatenate([np.arange(500) % 8 < 1, np.arange(500) % 8 < 7])
