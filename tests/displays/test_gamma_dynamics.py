@@ -251,9 +251,9 @@ def test_no_history(estimator):
 
 
 @pytest.mark.parametrize("bins", [[], [3], [-1], "some", [1.0], [[0]]])
-def test_bad_bins(history, bins):
+def test_bad_bins(bins):
     with pytest.raises(ValueError, match="bins must be indices from 0 to 2"):
-        GammaDynamicsDisplay.from_history(history, bins=bins)
+        GammaDynamicsDisplay.from_history(make_history(), bins=bins)
 
 
 def test_other_number_of_axes(history):

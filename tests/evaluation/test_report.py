@@ -21,7 +21,7 @@ NAMES = np.array(["ash", "birch", "cedar"])
 COLUMNS = ["mean_proba", "frequency", "ece", "mce", "smooth_ece", "brier", "support"]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def problem():
     rng = np.random.default_rng(0)
     return NAMES[rng.choice(3, p=[0.6, 0.3, 0.1], size=200)], rng.dirichlet(

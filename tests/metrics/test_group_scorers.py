@@ -33,7 +33,7 @@ METRICS = {
 all_scorers = pytest.mark.parametrize("name", METRICS)
 
 
-@pytest.fixture(params=[2, 3])
+@pytest.fixture(scope="module", params=[2, 3])
 def problem(request):
     """Return data whose labels are strings, and groups with two columns."""
     X, codes = make_classification(

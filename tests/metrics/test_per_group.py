@@ -35,7 +35,7 @@ def log_loss(y_true, y_proba, *, labels=None, sample_weight=None):
     return -np.average(np.log(likelihood), weights=sample_weight)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def problem():
     """Return labels, probabilities and groups. A class is absent from one group."""
     rng = np.random.default_rng(0)
