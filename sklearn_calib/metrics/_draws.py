@@ -11,7 +11,7 @@ from inspect import signature
 from typing import Any, TypeAlias
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import ArrayLike
 from sklearn import config_context
 from sklearn.exceptions import UndefinedMetricWarning
@@ -37,7 +37,7 @@ from sklearn_calib._validation.types import (
     Weights,
 )
 
-# Largest number of blocks of draws. joblib reports the progress for each block.
+# Largest number of blocks of draws, for several jobs or the reports of progress.
 N_BLOCKS = 100
 # Largest number of parts of the sample that the jackknife leaves out in turn.
 JACKKNIFE_PARTS = 100
@@ -290,7 +290,8 @@ def measure_draws(
     verbose: int = 0,
 ) -> Floats:
     """Return the values of the metric for the draws for which it is defined."""
-    blocks = np.array_split(seeds, min(len(seeds), N_BLOCKS))
+    is_one = effective_n_jobs(n_jobs) == 1 and not verbose
+    blocks = np.array_split(seeds, 1 if is_one else min(len(seeds), N_BLOCKS))
     # The jobs of joblib work on several draws at a time instead.
     with one_blas_thread():
         values = Parallel(n_jobs=n_jobs, verbose=verbose)(
