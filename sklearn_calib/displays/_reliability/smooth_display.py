@@ -369,8 +369,9 @@ def _reflected_kernel(points: Floats, places: Floats, bandwidth: float) -> Float
     kernel = np.zeros((len(points), len(places)))
     for image in range(-5, 6):
         for sign in (1, -1):
-            distance = points[:, None] - (sign * places + 2 * image)
-            if np.abs(distance).min() < 10 * bandwidth:
+            centers = sign * places + 2 * image
+            if np.abs(centers - centers.clip(0, 1)).min() < 10 * bandwidth:
+                distance = points[:, None] - centers
                 kernel += np.exp(-0.5 * (distance / bandwidth) ** 2)
     return kernel / (np.sqrt(2 * np.pi) * bandwidth)
 
