@@ -371,7 +371,7 @@ def as_spec(term: Any) -> Spec:
 
 
 @cache
-def parameters_of(function: Any, *given: Any) -> Mapping[str, inspect.Parameter]:
+def read_parameters(function: Any, *given: Any) -> Mapping[str, inspect.Parameter]:
     """Return the parameters after given arguments; the signature is read only once."""
     return inspect.signature(partial(function, *given)).parameters
 
@@ -405,7 +405,7 @@ class StateMixin:
         passed: dict[str, Any],  # noqa: ARG003 - for subclasses
     ) -> Any:
         """Return a new object; raise ValueError if a parameter is invalid."""
-        own = parameters_of(cls).values()
+        own = read_parameters(cls).values()
         required = {each.name for each in own if each.default is each.empty}
         check_object(params, key, required, {each.name for each in own})
         new = cls(**params)

@@ -26,7 +26,7 @@ from sklearn_calib._state.schema import (
     Spec,
     StateMixin,
     as_spec,
-    parameters_of,
+    read_parameters,
 )
 from sklearn_calib._validation.arrays import (
     check_numbers,
@@ -463,7 +463,7 @@ class Calibrator(
 
     def _validate_params(self) -> None:
         super()._validate_params()
-        given = [*parameters_of(type(self)._fit, None)]
+        given = [*read_parameters(type(self)._fit, None)]
         if len(given) != 1:  # that of earlier versions
             raise TypeError(
                 f"{type(self).__name__}._fit must take one argument, got "
