@@ -23,7 +23,7 @@ class Rounded(torch.nn.Module):
 @pytest.fixture(scope="module")
 def net():
     """Return a network of 40 classes that returns its rounded input, and data."""
-    X = np.random.default_rng(0).normal(size=(10_000, 40)).astype(np.float32)
+    X = np.random.default_rng(0).normal(size=(20_000, 40)).astype(np.float32)
     labels = np.array([f"class {k:02}" for k in range(40)])
     net = NeuralClassifier(Rounded, lr=1e-9, max_epochs=1, random_state=0)
     return net.fit(X[:400], np.tile(labels, 10)), X
