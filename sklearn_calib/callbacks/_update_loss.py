@@ -159,16 +159,17 @@ class UpdateLoss(Callback):
     def _update(self, net: NeuralNet, outputs: list[tuple[Any, Any]]) -> None:
         """Update the loss, and record the values that it returns."""
         self.is_due_ = False
-        proba = softmax(concatenate_logits(output for output, _ in outputs))
+        logits = concatenate_logits(output for output, _ in outputs)
         # If the network has diverged, the loss is not updated; `fit` issues a warning.
-        if not np.isfinite(proba).all():
+        if not np.isfinite(logits.max(axis=1)).all():
             return
         y_true = np.concatenate([to_numpy(batch[1]) for _, batch in outputs])
         weights = [getattr(batch, "sample_weight", None) for _, batch in outputs]
         weighted = {}
         if weights[0] is not None:
             weighted["sample_weight"] = np.concatenate([to_numpy(w) for w in weights])
-        learned = CalibrationLoss.of(net.criterion_).update(y_true, proba, **weighted)
+        loss = CalibrationLoss.of(net.criterion_)
+        learned = loss.update(y_true, softmax(logits), **weighted)
         record(net, learned or {})
 
 
