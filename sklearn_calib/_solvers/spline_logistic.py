@@ -18,9 +18,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from scipy.interpolate import CubicSpline, PPoly
+from scipy.interpolate import PPoly
 from scipy.linalg import cholesky, solve_triangular
-from scipy.linalg.lapack import dpotrf, dtrtrs
+from scipy.linalg.lapack import dgtsv, dpotrf, dtrtrs
 from scipy.optimize import nnls
 from scipy.special import expit
 
@@ -133,7 +133,7 @@ def _fit_curve(
     x, mass, positives = _average(*values, MAX_VALUES)
     knots = choose_knots(x, mass, n_knots)
     at_knots = make_functions(knots, x, mass, expit(x * unit))
-    spline = CubicSpline(knots, at_knots, bc_type="natural")
+    spline = natural_spline(knots, at_knots)
     data = _make_data(spline, unit, x, mass, positives)
     few = data
     if len(x) > FEW_VALUES:
@@ -149,7 +149,7 @@ def _fit_curve(
 
 
 def _make_data(
-    spline: CubicSpline, unit: float, x: Floats, mass: Floats, positives: Floats
+    spline: PPoly, unit: float, x: Floats, mass: Floats, positives: Floats
 ) -> "_Data":
     return _Data(spline(x).T, x * unit, positives / mass, mass)
 
@@ -164,10 +164,28 @@ def evaluate(curve: Curve, x: Floats) -> Floats:
     return cubics(inside / unit) * unit + beyond
 
 
+def natural_spline(knots: Floats, values: Floats) -> PPoly:
+    """Return scipy's natural `CubicSpline` of each column of the values.
+
+    The checks of scipy take much longer than the solution for few knots.
+    """
+    width, change = np.diff(knots), np.diff(values, axis=0)
+    first, last, step = width[:1], width[-1:], width[:, None]
+    rise = change / step
+    inner = step[1:] * rise[:-1] + step[:-1] * rise[1:]
+    *_, slopes, _ = dgtsv(
+        np.append(width[1:], last),
+        2 * np.concatenate([first, width[:-1] + width[1:], last]),
+        np.append(first, width[:-1]),
+        3 * np.concatenate([change[:1], inner, change[-1:]]),
+    )
+    return _hermite_spline(knots, values, slopes)
+
+
 def _hermite_spline(knots: Floats, values: Floats, slopes: Floats) -> PPoly:
     """Return scipy's `CubicHermiteSpline`, whose checks take longer than its use."""
-    width = np.diff(knots)
-    rise = np.diff(values) / width
+    width = np.diff(knots).reshape(-1, *[1] * (values.ndim - 1))
+    rise = np.diff(values, axis=0) / width
     bend = (slopes[:-1] + slopes[1:] - 2 * rise) / width
     square = (rise - slopes[:-1]) / width - bend
     coef = np.stack([bend / width, square, slopes[:-1], values[:-1]])
@@ -250,7 +268,7 @@ def make_functions(knots: Floats, value: Floats, mass: Floats, proba: Floats) ->
     z = (knots - center) / scale
     root = cholesky(information / n_samples, lower=True)
     linear = solve_triangular(root, [np.ones_like(z), z], lower=True).T
-    second = CubicSpline(z, np.eye(len(z)), bc_type="natural")(z, 2)
+    second = natural_spline(z, np.eye(len(z)))(z, 2)
     # They are linear between the knots.
     width, left, right = np.diff(z)[:, None], second[:-1], second[1:]
     both = left + right
@@ -494,7 +512,7 @@ class _JointData:
     ) -> None:
         self.logits, self.unit = logits, unit
         self.knots, self.at_knots = knots * unit, at_knots
-        self.spline = CubicSpline(knots, at_knots, bc_type="natural")
+        self.spline = natural_spline(knots, at_knots)
         self.slopes = self.spline(knots, 1) / unit
         self.parts: Iterable[_Part] = Restartable(self._read)
         if logits.n_samples * len(logits.sizes) * len(self.slopes.T) <= KEPT_SIZE:

@@ -5,7 +5,6 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from scipy.interpolate import CubicSpline
 
 from sklearn_calib._expressions.columns import interpolate
 from sklearn_calib._expressions.replace_top import replace_top
@@ -20,6 +19,7 @@ from sklearn_calib._expressions.tensor import (
 )
 from sklearn_calib._numerics.binning import sums_by_value
 from sklearn_calib._numerics.sample_blocks import Block, Blocks, as_float64
+from sklearn_calib._solvers.spline_logistic import natural_spline
 from sklearn_calib._state.schema import (
     UP_TO_HALF,
     ListOf,
@@ -190,7 +190,7 @@ def _fit_spline(
     parts = _count_points(weights)
     position, scale, sums = _make_points(weights, errors, parts)
     knots = np.linspace(0, 1, min(n_knots, len(distinct)))
-    basis = CubicSpline(knots, np.eye(len(knots)), bc_type="natural")
+    basis = natural_spline(knots, np.eye(len(knots)))
     heights = _least_squares(basis(position), scale, sums)
     slope = (
         np.add.reduceat(basis(position, 1) @ heights, parts.cumsum() - parts) / parts
