@@ -116,13 +116,12 @@ def test_intervals_of_the_names_of_scikit_learn(n_classes):
 
 def test_the_same_draws_for_all():
     twins = {"one": MODELS["bayes"], "two": MODELS["bayes"]}
-    data = FEW[0][:5], FEW[1][:5]
-    table = compare(twins, *data, n_resamples=2, random_state=0)
+    table = compare(twins, *FEW, n_resamples=2, random_state=0)
     np.testing.assert_array_equal(table.loc["one"], table.loc["two"])
     with parallel_config("threading"):
-        again = compare(twins, *data, n_resamples=2, random_state=0, n_jobs=2)
+        again = compare(twins, *FEW, n_resamples=2, random_state=0, n_jobs=2)
     np.testing.assert_array_equal(table, again)
-    other = compare(twins, *data, n_resamples=2, random_state=1)
+    other = compare(twins, *FEW, n_resamples=2, random_state=1)
     assert not np.array_equal(table, other)
 
 
