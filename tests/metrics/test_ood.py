@@ -5,6 +5,13 @@ from inspect import signature
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from sklearn.metrics import (
+    auc,
+    average_precision_score,
+    precision_recall_curve,
+    roc_auc_score,
+    roc_curve,
+)
 
 from sklearn_calib import metrics
 from sklearn_calib.metrics import (
@@ -73,6 +80,32 @@ def test_grid_of_thresholds(reference):
     assert distance.pop("detection_error") < 1e-12
     assert distance.pop("fpr95") < 0.01
     assert max(distance.values()) < 0.002
+
+
+@pytest.mark.parametrize("balanced", [True, False])
+@pytest.mark.parametrize("pos", ["in", "out"])
+def test_curves_of_scikit_learn(pos, balanced):
+    """Of scores with ties."""
+    rng = np.random.default_rng(0)
+    known, new = rng.integers(2, 12, 70), rng.integers(0, 8, 30)
+    is_positive = np.repeat([pos == "in", pos == "out"], [70, 30])
+    score = np.concatenate([known, new]) * (1 if pos == "in" else -1)
+    share = is_positive.mean()
+    weight = np.where(is_positive, 1 - share, share) if balanced else None
+    curve = is_positive, score
+    precision, recall, _ = precision_recall_curve(*curve, sample_weight=weight)
+    fprs, tprs, _ = roc_curve(*curve, drop_intermediate=False)
+    options = {"pos": pos, "balanced": balanced}
+    expected = {
+        "step": average_precision_score(*curve, sample_weight=weight),
+        "linear": auc(recall, precision),
+    }
+    for interpolation, area in expected.items():
+        value = ood_aupr_score(known, new, interpolation=interpolation, **options)
+        assert value == pytest.approx(area, rel=1e-12)
+    assert ood_auroc_score(known, new) == pytest.approx(roc_auc_score(*curve))
+    assert fpr_at_tpr(known, new, tpr=0.8, pos=pos) == fprs[(tprs < 0.8).sum()]
+    assert ood_detection_error(known, new) == ((1 - tprs + fprs) / 2).min()
 
 
 def test_by_hand():
