@@ -331,7 +331,7 @@ def shared_data():
 def processes():
     """Return the context that starts processes, which do not import torch again.
 
-    Where they cannot be forked, they do: CUDA does not work in forked processes.
+    Where they cannot be forked, as on a machine with CUDA, they do.
     """
     import torch
 

@@ -219,7 +219,7 @@ def _is_singular(curvature: Floats) -> bool:
 def _solve(curvature: Floats, slope: Floats) -> Floats:
     """Return the Newton step; the shortest one if features are linearly dependent."""
     scaled, scale = _scaled(curvature)
-    # This is `numpy.linalg.lstsq`, whose checks take longer than few features.
+    # As `numpy.linalg.lstsq`, whose checks take longer than this for few features.
     n_numbers, n_integers, _ = dgelsd_lwork(*scaled.shape, 1)
     solution, *_, failure = dgelsd(scaled, slope / scale, n_numbers, n_integers, 1e-13)
     if failure:
@@ -239,7 +239,7 @@ def solve_jittered(hessian: Floats, gradient: Floats) -> Floats:
     jitter = 1e-9 * positive.sum() / len(hessian) + TINY**2
     for _ in range(MAX_JITTERS):
         hessian.flat[:: len(hessian) + 1] += jitter
-        # The checks of `scipy.linalg` take longer than small systems.
+        # The checks of `scipy.linalg` take longer than to solve a small system.
         _, solution, failure = dposv(hessian, gradient)
         if not failure:
             return solution

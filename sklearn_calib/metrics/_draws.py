@@ -37,7 +37,7 @@ from sklearn_calib._validation.types import (
     Weights,
 )
 
-# Largest number of blocks of draws, for several jobs or the reports of progress.
+# Largest number of blocks of draws if there are several jobs or progress is reported.
 N_BLOCKS = 100
 # Largest number of parts of the sample that the jackknife leaves out in turn.
 JACKKNIFE_PARTS = 100

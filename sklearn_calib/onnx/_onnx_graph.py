@@ -135,7 +135,7 @@ def to_proto(
                 model,
                 initial_types=initial_types,
                 target_opset=target_opset,
-                options=options or None,  # it looks for an owner of any, even of none
+                options=options or None,  # for an empty dict, it searches the model
             )
     except ConversionError:
         raise

@@ -18,8 +18,8 @@ from sklearn.svm import SVC
 from sklearn_calib._sklearn import scorer_names as scorer_names
 from sklearn_calib.metrics import get_scorer, get_scorer_names
 
-# The modules of scikit-learn that are imported first; otherwise, those that `start` has
-# loaded, where processes can be forked: this package is the first of them.
+# What is imported before this package for "theirs first". For "ours first", `start`
+# forks a process that has imported this package before these modules.
 THEIRS = (
     "sklearn.experimental.enable_halving_search_cv, sklearn.ensemble, "
     "sklearn.feature_selection, sklearn.inspection, sklearn.linear_model"

@@ -63,18 +63,15 @@ def warnings_of_few(fit, *args, **params):
 
 
 @pytest.mark.parametrize("from_logits", [False, True])
-def test_errors_are_counted(
-    calibrator, from_logits, with_errors, fitted, overconfident, fresh, monkeypatch
-):
-    X, y = overconfident(3, from_logits)
-    n_errors = (X.argmax(axis=1) != y).sum()
-    assert fitted(calibrator, 3, from_logits).n_errors_ == n_errors > 0
-    monkeypatch.setattr(type(calibrator), "_fit", lambda *_: None)
+def test_errors_are_counted(calibrator, from_logits, with_errors, fresh, monkeypatch):
     logits, y = with_errors(37, 3, 80)
     X = logits if from_logits else softmax(logits, axis=1)
+    fitted = fresh(calibrator, from_logits=from_logits).fit(X, y)
+    assert fitted.n_errors_ == 37
+    monkeypatch.setattr(type(calibrator), "_fit", lambda *_: None)
     weight = np.where(np.arange(80) < 30, 2, 0.5)
-    weighted = fresh(calibrator, from_logits=from_logits).fit(X, y, weight)
-    assert weighted.n_errors_ == 30 * 2 + 7 * 0.5
+    fitted.fit(X, y, sample_weight=weight)
+    assert fitted.n_errors_ == 30 * 2 + 7 * 0.5
 
 
 def test_errors_of_one_column_and_of_ties():

@@ -15,9 +15,10 @@ from sklearn_calib.calibrators import (
     get_calibrator,
 )
 
-# Largest memory of `fit`, and number of samples: those of fewer are not larger than
-# blocks. Some arrays have a few numbers for each sample, which is much for 100 classes
-# in single precision: scores of 8 classes are 0.16 of the predictions.
+# Largest memory of `fit`, as a multiple of the predictions, and the number of samples.
+# With fewer samples, blocks are larger than the predictions. Some arrays have a few
+# numbers for each sample, which is much for 100 classes in single precision: scores of
+# 8 classes are 0.16 of the predictions.
 FIT = {
     # A map contains the steps of many histograms.
     "bbq": (3.0, 10_000),

@@ -214,7 +214,10 @@ def _make_points(
 
 
 def _least_squares(design: Floats, scale: Floats, target: Floats) -> Floats:
-    """Return the coefficients of a matrix whose rows are scaled in place."""
+    """Return the coefficients of a least-squares fit.
+
+    The rows of `design` are scaled in place. `target` is scaled already.
+    """
     design *= scale[:, None]
     return np.linalg.lstsq(design, target, rcond=None)[0]
 

@@ -163,7 +163,8 @@ class ReducedLoss(nn.Module):
         """Store checked parameters in a new object."""
         ReducedLoss.__init__(self, reduction=params["reduction"])
         for name, value in params.items():
-            object.__setattr__(self, name, value)  # a loss is no part of another
+            # torch's own method would register a loss as a submodule.
+            object.__setattr__(self, name, value)
 
     @staticmethod
     def _function(*args: Any, **params: Any) -> Tensor:
