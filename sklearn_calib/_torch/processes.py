@@ -6,6 +6,7 @@ all scores are then those of a single process.
 """
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -143,9 +144,9 @@ def concatenate_logits(batches):
         output = batch[0] if isinstance(batch, tuple) else batch
         # numpy reads single precision, but not bfloat16.
         rows = to_numpy(output if output.element_size() > 2 else output.float())
-        for part in row_blocks(*rows.shape):
-            memory.extend(np.ascontiguousarray(rows[part], dtype=np.float64))
         shape = rows.shape[1:]
+        for part in row_blocks(len(rows), prod(shape)):
+            memory.extend(np.ascontiguousarray(rows[part], dtype=np.float64))
     return np.frombuffer(memory).reshape(-1, *shape)
 
 

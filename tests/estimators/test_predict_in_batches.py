@@ -69,3 +69,18 @@ def test_logits_of_any_precision(dtype):
     logits = concatenate_logits(batches)
     assert logits.dtype == np.float64
     np.testing.assert_array_equal(logits, [[0.5, -2], [1, 1], [1, 1]])
+
+
+@pytest.mark.parametrize("shape", [(7,), (7, 2), (7, 2, 3), (0, 2)])
+def test_outputs_of_any_shape(shape):
+    """What is wrong with the shape, the caller says."""
+    output = torch.rand(shape)
+    np.testing.assert_array_equal(concatenate_logits(output.split(3)), output.double())
+
+
+def test_outputs_of_a_loaded_network_have_a_column_for_each_class():
+    module = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Flatten(0))
+    net = NeuralClassifier(module).initialize(classes=["a", "b"])
+    message = r"logits of shape \(8, 2\), got shape \(8,\)"
+    with pytest.raises(ValueError, match=message):
+        net.predict_proba(np.ones((4, 3), np.float32))
