@@ -263,3 +263,22 @@ def test_data_of_another_cross_validation():
     results, X, y = validated()
     with pytest.raises(ValueError, match=r"at least 300, got 200\. Pass the X and y"):
         ReliabilityDisplay.from_cv_results(results, X[:200], y[:200])
+
+
+@every_display
+def test_unknown_options_draw_nothing(cls):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
+        cls.from_cv_results(*validated(cv=2), colour="red")
+    assert not plt.get_fignums()
+
+
+class Titled(DecisionCurveDisplay):
+    def plot(self, ax=None, **options):
+        super().plot(ax, **options)
+        self.ax_.set_title("Folds")
+        return self
+
+
+def test_plot_of_a_subclass_draws_each_fold():
+    displays = Titled.from_cv_results(*validated(cv=2))
+    assert [display.ax_.get_title() for display in displays] == ["Folds"] * 2

@@ -22,9 +22,6 @@ ABOVE: dict[str, Any] = {
     "frameon": False,
 }
 
-# In place of axes: the display is not drawn yet.
-UNDRAWN: Any = object()
-
 # Label of a calibration gap.
 GAP = "Confidence\n- accuracy"
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import inspect
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -14,11 +15,13 @@ from sklearn_calib._sklearn.training_data import take
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import StrOptions, validate_params
 from sklearn_calib._validation.types import Array
-from sklearn_calib.displays._base.axes import UNDRAWN
 from sklearn_calib.displays._base.from_predictions import FromEstimator
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+# In place of axes: `from_cv_results` draws the display later.
+UNDRAWN: Any = object()
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,7 @@ class FoldFields:
 class FromCVResults(FromEstimator):
     """Mixin that adds `from_cv_results` to a display with `_arrange`."""
 
+    plot: Callable[..., Self]
     _fold_fields: ClassVar[FoldFields]
     # Options of `from_predictions` for each fold.
     _fold_options: ClassVar[dict[str, Any]] = {}
@@ -195,6 +199,13 @@ class FromCVResults(FromEstimator):
             line.set(**style)
         displays[-1]._arrange()
         return displays
+
+    def _draw_on(self, ax: Any, **options: Any) -> Self:
+        """Draw the display, or only check the options if it is drawn later."""
+        if ax is not UNDRAWN:
+            return self.plot(ax, **options)
+        inspect.signature(self.plot).bind(**options)
+        return self
 
     @classmethod
     def _mean_scores(cls, folds: list[Self]) -> str:

@@ -24,7 +24,6 @@ from sklearn_calib._validation.declarations import INTERVAL, StrOptions, validat
 from sklearn_calib._validation.types import Array, Floats, Seed
 from sklearn_calib.displays._base.axes import (
     ABOVE,
-    UNDRAWN,
     artists,
     axes_or_new,
     band_label,
@@ -267,7 +266,7 @@ class DecisionCurveDisplay(FromCVResults):
             pos_label=pos_label,
             name=name,
         )
-        return display.plot(ax, **plot_options)
+        return display._draw_on(ax, **plot_options)
 
     def _columns(self) -> dict[str, Array]:
         """Return the curve of the classifier and that of treating all samples."""
@@ -302,8 +301,6 @@ class DecisionCurveDisplay(FromCVResults):
         The y-axis ends a little below 0, where the curve of treating all samples leaves
         the axes.
         """
-        if ax is UNDRAWN:
-            return self
         self.ax_ = axes_or_new(ax, (5.6, 4.4))
         self.figure_ = self.ax_.figure
         style = curve_style(self.ax_, LINE, color)

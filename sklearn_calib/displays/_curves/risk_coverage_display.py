@@ -22,7 +22,6 @@ from sklearn_calib._validation.declarations import Interval, validate_params
 from sklearn_calib._validation.types import Confidence, Floats
 from sklearn_calib.displays._base.axes import (
     ABOVE,
-    UNDRAWN,
     artists,
     axes_or_new,
     band_label,
@@ -276,7 +275,7 @@ class RiskCoverageDisplay(FromCVResults):
             risk_name="Risk (mean loss)" if callable(loss) else RISKS[loss],
             operating_point=_point_at(threshold, mass, total_loss, ranked),
         )
-        return display.plot(ax, **plot_options)
+        return display._draw_on(ax, **plot_options)
 
     def _columns(self) -> dict[str, Floats]:
         """Return the curve of the classifier and that of the oracle."""
@@ -313,8 +312,6 @@ class RiskCoverageDisplay(FromCVResults):
         legend is above the axes; figures with ``layout="constrained"`` make space for
         it.
         """
-        if ax is UNDRAWN:
-            return self
         self.ax_ = axes_or_new(ax, (5.6, 4.4))
         self.figure_ = self.ax_.figure
         style = curve_style(self.ax_, LINE, color)

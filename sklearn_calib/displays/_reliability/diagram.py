@@ -14,7 +14,6 @@ from sklearn_calib._validation.types import Array, Floats, Weights
 from sklearn_calib.displays._base.axes import (
     ABOVE,
     STYLES,
-    UNDRAWN,
     add_axes_below,
     artists,
     axes_or_new,
@@ -127,8 +126,6 @@ class ReliabilityDiagram(FromEstimator):
         it.
         """
         check_histogram(histogram)
-        if ax is UNDRAWN:
-            return self
         self.ax_ = axes_or_new(ax, (4.8, 5.6))
         self.figure_ = self.ax_.figure
         n_earlier = len(artists(self.ax_, LINE))

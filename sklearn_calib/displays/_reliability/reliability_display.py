@@ -376,7 +376,7 @@ class ReliabilityDisplay(ReliabilityDiagram, FromCVResults):
             interval=interval,
             confidence_level=confidence_level,
         )
-        return display.plot(ax, **plot_options)
+        return display._draw_on(ax, **plot_options)
 
     @classmethod
     def from_accumulator(

@@ -311,7 +311,7 @@ class SmoothReliabilityDisplay(ReliabilityDiagram, FromCVResults):
             interval=interval,
             confidence_level=confidence_level,
         )
-        return display.plot(ax, **plot_options)
+        return display._draw_on(ax, **plot_options)
 
     def _draw(self, color: Any, **style: Any) -> Line2D:
         """Draw the curve as a line, and again with a width that shows the density."""
