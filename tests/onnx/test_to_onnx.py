@@ -86,7 +86,8 @@ def test_other_classifiers(data, largest_difference):
     X, y = data
     single = X.astype(np.float32)
     forest = RandomForestClassifier(3, random_state=0)
-    calibrated = CalibratedClassifier(forest, TemperatureScaling(), cv=2).fit(single, y)
+    options = {"cv": 2, "n_repeats": 1}
+    calibrated = CalibratedClassifier(forest, "temperature", **options).fit(single, y)
     assert largest_difference(calibrated, single) < 1e-5
     grid = {"calibrator": [IsotonicCalibration(), PlattScaling()]}
     search = GridSearchCV(CalibratedClassifier(GaussianNB(), None, cv=2), grid, cv=2)
@@ -109,7 +110,7 @@ def test_trees_with_missing_values(largest_difference):
     assert largest_difference(trees, X) < 1e-5
     with pytest.raises(ValueError, match=r"Convert X to float32 with X\.astype"):
         to_onnx(trees, X.astype(np.float64))
-    options = {"calibrator": PlattScaling(), "cv": 2}
+    options = {"calibrator": PlattScaling(), "cv": 2, "n_repeats": 1}
     for dtype in (np.float32, np.float64):
         model = CalibratedClassifier(trees, **options).fit(X.astype(dtype), y)
         assert largest_difference(model, X.astype(dtype)) < 1e-5
@@ -125,7 +126,8 @@ def test_columns_of_a_data_frame(run_onnx):
         (StandardScaler(), ["size", "age"]), (OneHotEncoder(), ["city"])
     )
     pipeline = make_pipeline(columns, LogisticRegression())
-    model = CalibratedClassifier(pipeline, TemperatureScaling(), cv=2).fit(X, y)
+    options = {"cv": 2, "n_repeats": 1}
+    model = CalibratedClassifier(pipeline, "temperature", **options).fit(X, y)
     label, proba = run_onnx(model, X, atol=1e-5)
     np.testing.assert_allclose(proba, model.predict_proba(X), atol=1e-5)
     np.testing.assert_array_equal(label, model.predict(X))
@@ -181,7 +183,8 @@ def test_texts(run_onnx):
     # For lower case, onnxruntime needs the locale en_US.UTF-8.
     words = TfidfVectorizer(lowercase=False)
     pipeline = make_pipeline(words, "passthrough", LogisticRegression())
-    model = CalibratedClassifier(pipeline, TemperatureScaling(), cv=2)
+    options = {"cv": 2, "n_repeats": 1}
+    model = CalibratedClassifier(pipeline, "temperature", **options)
     model.fit(X, [1, 0, 1, 0] * 20)
     label, proba = run_onnx(model, X, atol=1e-5)
     np.testing.assert_allclose(proba, model.predict_proba(X), atol=1e-5)
@@ -206,7 +209,7 @@ def test_predict_logits_is_refused(data):
 @pytest.mark.parametrize("margins", [LinearSVC(), SVC()])
 def test_margins(data, largest_difference, margins):
     X, y = data
-    options = {"response_method": "decision_function", "cv": 2}
+    options = {"response_method": "decision_function", "cv": 2, "n_repeats": 1}
     model = CalibratedClassifier(margins, PlattScaling(), **options).fit(X, y)
     assert largest_difference(model, X) < 1e-5
 
@@ -302,7 +305,7 @@ def test_columns_for_a_calibrator(run_onnx, data):
 
 def test_target_opset(data):
     X, y = data
-    model = CalibratedClassifier(GaussianNB(), PlattScaling(), cv=2).fit(X, y)
+    model = CalibratedClassifier(GaussianNB(), "platt", cv=2, n_repeats=1).fit(X, y)
     for opset in (18, 20):
         proto = to_onnx(model, X, target_opset=opset, atol=1e-9)
         versions = {each.domain: each.version for each in proto.opset_import}
@@ -379,7 +382,8 @@ def test_atol_that_is_refused(atol):
 
 def test_a_difference_is_an_error(data, monkeypatch):
     X, y = data
-    model = CalibratedClassifier(GaussianNB(), TemperatureScaling(), cv=2).fit(X, y)
+    options = {"cv": 2, "n_repeats": 1}
+    model = CalibratedClassifier(GaussianNB(), "temperature", **options).fit(X, y)
     right = TemperatureScaling._in_graph
     wrong = lambda self, X: 0.9 * right(self, X) + 0.05  # noqa: E731
     monkeypatch.setattr(TemperatureScaling, "_in_graph", wrong)
@@ -390,7 +394,8 @@ def test_a_difference_is_an_error(data, monkeypatch):
 
 def test_other_labels_are_an_error(data, monkeypatch):
     X, y = data
-    model = CalibratedClassifier(GaussianNB(), TemperatureScaling(), cv=2).fit(X, y)
+    options = {"cv": 2, "n_repeats": 1}
+    model = CalibratedClassifier(GaussianNB(), "temperature", **options).fit(X, y)
     monkeypatch.setattr(model, "predict", lambda X: np.full(len(X), 1))
     with pytest.raises(
         ValueError, match=r"the labels of predict, got \d+ different labels"
