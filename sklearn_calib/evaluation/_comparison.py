@@ -215,7 +215,9 @@ def compare(
     ...     RandomForestClassifier(5, random_state=seed).fit(X[::2], y[::2])
     ...     for seed in range(3)
     ... ]
-    >>> table = compare({"forest": forests}, X[1::2], y[1::2], n_resamples=100)
+    >>> table = compare(
+    ...     {"forest": forests}, X[1::2], y[1::2], metrics=["accuracy"], n_resamples=100
+    ... )
     >>> table["accuracy"].columns.to_list()
     ['value', 'std', 'low', 'high']
     """

@@ -170,7 +170,9 @@ class RefCalClassifier(
     >>> from sklearn.datasets import load_iris
     >>> from sklearn_calib import RefCalClassifier
     >>> X, y = load_iris(return_X_y=True)
-    >>> model = RefCalClassifier(loss="adafocal", refine__max_epochs=5, random_state=0)
+    >>> model = RefCalClassifier(
+    ...     loss="adafocal", refine__max_epochs=5, head__max_epochs=10, random_state=0
+    ... )
     >>> model.fit(X, y).predict_proba(X).shape
     (150, 3)
     >>> model.transform(X).shape

@@ -169,8 +169,8 @@ def kernel_calibration_test(
     >>> import numpy as np
     >>> from sklearn_calib.metrics import kernel_calibration_test
     >>> rng = np.random.default_rng(0)
-    >>> y_proba = rng.uniform(size=500)
-    >>> y_true = rng.uniform(size=500) < y_proba  # perfectly calibrated
+    >>> y_proba = rng.uniform(size=200)
+    >>> y_true = rng.uniform(size=200) < y_proba  # perfectly calibrated
     >>> kernel_calibration_test(y_true, y_proba, random_state=0).pvalue > 0.05
     True
     >>> kernel_calibration_test(y_true, y_proba**2, random_state=0).pvalue < 0.01

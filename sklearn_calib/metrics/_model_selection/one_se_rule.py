@@ -64,6 +64,7 @@ def lowest_error_within_one_se(
     ...     {"C": [1e-3, 1.0]},
     ...     scoring=scoring,
     ...     refit=lowest_error_within_one_se("neg_ece", guard="neg_log_loss"),
+    ...     cv=3,
     ... )
     >>> X, y = load_iris(return_X_y=True)
     >>> search.fit(X, y).best_params_
