@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, cast
 
 import numpy as np
@@ -121,21 +121,22 @@ def sum_of_blocks(state_of: Callable[..., Any], arrays: dict[str, Any]) -> Any:
             f"{' and '.join(map(str, lengths))} rows. Pass them for the same samples."
         )
 
-    # The function is sent to the workers, without the arrays.
-    names = [*given]
-
-    def state_array(*block: Any) -> Array:
-        state = np.empty(1, object)
-        state[0] = state_of(**dict(zip(names, block, strict=True)))
-        return state
-
     # Rows have the index 0; the columns of each array have an index of their own.
     pairs: list[Any] = []
     for column, array in enumerate(given.values(), start=1):
         pairs += [asarray(array, chunks=-1), (0, column)[: array.ndim]]
     options: Options = {"concatenate": True, "meta": np.empty(0, object)}
+    # The function is sent to the workers, without the arrays. Dask hashes a function of
+    # a module faster than one that is defined here.
+    state_array = partial(_state_array, state_of, [*given])
     states = blockwise(state_array, (0,), *pairs, adjust_chunks={0: 1}, **options)
     return states.sum().compute()
+
+
+def _state_array(state_of: Callable[..., Any], names: list[str], *block: Any) -> Array:
+    state = np.empty(1, object)
+    state[0] = state_of(**dict(zip(names, block, strict=True)))
+    return state
 
 
 def lazy_columns(y_proba: Any) -> Any:
