@@ -136,7 +136,7 @@ for name in displays.__all__:
     if hasattr(getattr(displays, name), "from_predictions"):
         method = getattr(displays, name).from_predictions
         needs_groups = "groups" in inspect.signature(method).parameters
-        method(CODES, PROBA, **({"groups": CODES} if needs_groups else {}))
+        method(CODES, PROBA, **({"groups": CODES > 0} if needs_groups else {}))
 evaluation.compare({"one": CLASSIFIER}, X[:30], CODES[:30], n_resamples=5)
 evaluation.evaluate_ood(CLASSIFIER, X, X + 3)
 evaluation.calibration_report(CODES, PROBA)

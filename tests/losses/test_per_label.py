@@ -201,8 +201,8 @@ def test_only_multilabel_loss():
 
 def labelled_data():
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(400, 3)).astype(np.float32)
-    Y = X @ rng.normal(size=(3, 2)) + 0.5 * rng.logistic(size=(400, 2)) > 0
+    X = rng.normal(size=(200, 3)).astype(np.float32)
+    Y = X @ rng.normal(size=(3, 2)) + 0.5 * rng.logistic(size=(200, 2)) > 0
     return X, Y.astype(np.float32)
 
 
@@ -217,7 +217,8 @@ def test_skorch_network_learns_every_label():
         module__in_features=3,
         module__out_features=2,
         optimizer=torch.optim.Adam,
-        lr=0.05,
+        lr=0.2,
+        max_epochs=5,
         train_split=None,
         verbose=0,
     )
