@@ -390,7 +390,7 @@ ESTIMATORS = {
     "NeuralClassifier": NeuralClassifier(max_epochs=1),
     "RefCalClassifier": RefCalClassifier(refine__max_epochs=1, head__max_epochs=1),
     "CalibratedClassifier": CalibratedClassifier(
-        NeuralClassifier(max_epochs=1), TemperatureScaling(), cv=2
+        NeuralClassifier(max_epochs=1), TemperatureScaling(), cv=2, n_repeats=1
     ),
     "PredictionSetClassifier": PredictionSetClassifier(
         NeuralClassifier(max_epochs=1), cv=2
