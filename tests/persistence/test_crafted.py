@@ -187,7 +187,8 @@ def test_crafted_accumulators(path, value, match):
 
 @pytest.fixture(scope="module")
 def calibrated(net, table):
-    return CalibratedClassifier(net, TemperatureScaling(), cv=2).fit(*table)
+    options = {"cv": 2, "n_repeats": 1}
+    return CalibratedClassifier(net, TemperatureScaling(), **options).fit(*table)
 
 
 @pytest.mark.parametrize("is_calibrated", [False, True])

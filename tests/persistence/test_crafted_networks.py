@@ -101,7 +101,8 @@ def test_weights_that_overflow_are_no_probabilities(net, table):
 
 
 def test_parts_of_a_calibrated_network_must_agree(net, table, fit):
-    calibrated = CalibratedClassifier(net, TemperatureScaling(), cv=2).fit(*table)
+    calibrated = CalibratedClassifier(net, "temperature", cv=2, n_repeats=1)
+    calibrated.fit(*table)
     document = to_dict(calibrated)
     pairs = document["object"]["state"]["calibrated_classifiers_"]
     other = to_dict(fit(TemperatureScaling(from_logits=True))[0])["object"]

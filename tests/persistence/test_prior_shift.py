@@ -94,7 +94,7 @@ def test_frozen(data, through_json):
 def test_networks(net, table, tmp_path):
     X, y = table
     frame = pd.DataFrame(X, columns=list("abcdef"))
-    calibrated = CalibratedClassifier(clone(net), VectorScaling(), cv=2)
+    calibrated = CalibratedClassifier(clone(net), VectorScaling(), cv=2, n_repeats=1)
     for classifier in (clone(net), FrozenEstimator(net), calibrated):
         model = shift(classifier, priors=[0.1, 0.2, 0.7]).fit(X, y)
         save(model, tmp_path / "model")

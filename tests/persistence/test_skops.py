@@ -48,14 +48,14 @@ def test_labels(fit_per_label):
 
 
 def test_classifiers(table):
-    classifier = LogisticRegression()
-    calibrated = CalibratedClassifier(classifier, TemperatureScaling(), cv=2)
+    classifier, options = LogisticRegression(), {"cv": 2, "n_repeats": 1}
+    calibrated = CalibratedClassifier(classifier, TemperatureScaling(), **options)
     assert types(calibrated.fit(*table)) == {
         "TemperatureScaling",
         "CalibratedClassifier",
         "CalibratedPair",
     }
-    margins = CalibratedClassifier(LinearSVC(), PlattScaling(), cv=2)
+    margins = CalibratedClassifier(LinearSVC(), PlattScaling(), **options)
     assert types(margins.fit(*table)) == {
         "PerLabelCalibrator",
         "PlattScaling",
@@ -63,7 +63,7 @@ def test_classifiers(table):
         "CalibratedPair",
         "MarginCalibrator",
     }
-    other = CalibratedClassifier(classifier, classifier, cv=2)
+    other = CalibratedClassifier(classifier, classifier, **options)
     assert types(other.fit(*table)) == {
         "CalibratedClassifier",
         "CalibratedPair",
