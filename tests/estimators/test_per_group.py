@@ -262,7 +262,7 @@ def test_cross_validation_search_and_other_wrappers(memory):
 
 def test_metadata_routing():
     expected = of_column().predict_proba(X)
-    folds = list(GroupKFold(3).split(X, Y, X["site"]))
+    folds = list(GroupKFold(2).split(X, Y, X["site"]))
     by_site = clone(COLUMN).set_params(cv=folds).fit(X, Y).predict_proba(X)
     with sklearn.config_context(enable_metadata_routing=True):
         # The calibrator requests groups; in a pipeline too.
@@ -279,11 +279,11 @@ def test_metadata_routing():
         # Under another name, if the splitter has groups as well.
         calibrator = clone(COLUMN.calibrator).set_fit_request(groups="sex")
         calibrator.set_predict_proba_request(groups="sex")
-        both = clone(PASSED).set_params(calibrator=calibrator, cv=GroupKFold(3))
+        both = clone(PASSED).set_params(calibrator=calibrator, cv=GroupKFold(2))
         both.fit(X, Y, groups=X["site"], sex=SEX)
         np.testing.assert_array_equal(both.predict_proba(X, sex=SEX), by_site)
         # Groups in a column, and those of the splitter.
-        column = clone(COLUMN).set_params(cv=GroupKFold(3)).fit(X, Y, groups=X["site"])
+        column = clone(COLUMN).set_params(cv=GroupKFold(2)).fit(X, Y, groups=X["site"])
         np.testing.assert_array_equal(column.predict_proba(X), by_site)
         with pytest.raises(TypeError, match=r"unexpected argument.*groups"):
             column.predict_proba(X, groups=SEX)
