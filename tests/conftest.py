@@ -23,6 +23,8 @@ import pytest
 # The process that starts the others needs neither: functions import them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
+# Where a test sets more threads, they sleep instead of spin while they wait.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 # What collection makes is kept: there is no garbage to find.
 gc.disable()
 
