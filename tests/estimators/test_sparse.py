@@ -129,7 +129,7 @@ TASTE = np.array(["up", "up", "down", "down"] * 10)
     ],
 )
 def test_texts_in_a_pipeline(wrap):
-    net = clone(NET).set_params(max_epochs=3, lr=0.2)
+    net = clone(NET).set_params(module__hidden_sizes=(), lr=0.3)
     model = wrap(make_pipeline(TfidfVectorizer(), net)).fit(TEXTS, TASTE)
     predicted = model.predict(TEXTS)
     assert (predicted[predicted != "?"] == TASTE[predicted != "?"]).all()

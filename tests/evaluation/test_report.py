@@ -107,7 +107,7 @@ def test_groups_are_those_of_per_group(problem):
     """The rows of the predicted class are the table of the ECE, with its intervals."""
     y_true, proba = problem
     groups = pd.DataFrame({"half": np.arange(200) % 2, "old": np.arange(200) % 3 == 0})
-    options = {"groups": groups, "confidence_level": 0.9, "n_resamples": 20}
+    options = {"groups": groups, "confidence_level": 0.9, "n_resamples": 4}
     options["random_state"] = 0
     report = calibration_report(y_true, proba, **options, digits=None)
     table = per_group(expected_calibration_error, y_true, proba, **options)

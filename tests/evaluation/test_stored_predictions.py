@@ -39,10 +39,11 @@ FAST = {"n_resamples": 2, "random_state": 0}
 def test_stored_probabilities_have_the_row_of_their_classifier(form):
     stored = {"stored": form(PROBA[:6])}
     rows = {**stored, "model": MODEL}
-    table = compare(rows, X_TEST[:6], Y_TEST[:6], **FAST)
+    options = {"metrics": ["accuracy", "neg_log_loss", "neg_ece"], **FAST}
+    table = compare(rows, X_TEST[:6], Y_TEST[:6], **options)
     assert list(table.index) == ["stored", "model"]
     np.testing.assert_allclose(table.loc["stored"], table.loc["model"], rtol=1e-12)
-    alone = compare(stored, None, Y_TEST[:6], **FAST)
+    alone = compare(stored, None, Y_TEST[:6], **options)
     pd.testing.assert_frame_equal(alone, table.loc[["stored"]], check_frame_type=False)
 
 
