@@ -26,7 +26,7 @@ from sklearn_calib.metrics import expected_cost_loss
 RNG = np.random.default_rng(0)
 PROBA = RNG.dirichlet([1, 1, 2], size=300)
 LABELS = np.array(["rose", "iris", "aster"])
-FEW = {"n_resamples": 5, "random_state": 0}
+FEW = {"n_resamples": 2, "random_state": 0}
 
 
 @pytest.mark.parametrize("case", ["binary", "multiclass"])
