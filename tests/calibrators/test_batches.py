@@ -269,7 +269,7 @@ def draw_many(n_classes, from_logits):
         logits, y = draw_many(n_classes, True)
         return softmax(logits, axis=1), y
     rng = np.random.default_rng(0)
-    shape = (24_000 if n_classes == 10 else 12_000), n_classes
+    shape = (18_000 if n_classes == 10 else 12_000), n_classes
     X = 3 * rng.standard_normal(shape, dtype=np.float32)
     noise = rng.standard_normal(X.shape, dtype=np.float32)
     return X, (X / 2 + noise).argmax(axis=1)
