@@ -97,9 +97,9 @@ def test_unbiased():
             kernel_calibration_error(
                 *draw(seed, 10, power=power), squared=True, **options, **more
             )
-            for seed in range(200)
+            for seed in range(100)
         ]
-        return np.mean(values), np.std(values) / np.sqrt(200)
+        return np.mean(values), np.std(values) / np.sqrt(100)
 
     large = kernel_calibration_error(*draw(0, 1500, power=3), squared=True, **options)
     for power, truth in {1: 0.0, 3: large}.items():

@@ -193,7 +193,7 @@ def test_separable_classes_by_a_linear_program():
     """Few samples often have no estimate, and otherwise may have a large one."""
     rng = np.random.default_rng(0)
     found, expected = [], []
-    for _ in range(60):
+    for _ in range(40):
         n_samples = rng.integers(3, 9)
         codes, y_proba = np.arange(n_samples) % 3, rng.dirichlet([1, 1, 1], n_samples)
         expected.append(is_separable(codes, y_proba))
@@ -202,7 +202,7 @@ def test_separable_classes_by_a_linear_program():
             result = recalibration_test(codes, y_proba, method="asymptotic")
             found.append(np.isnan(result.pvalue))
     assert found == expected
-    assert 10 < sum(found) < 50
+    assert 6 < sum(found) < 34
 
 
 @pytest.mark.parametrize("factor", [10, -100])
