@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import log_softmax, logsumexp
+from scipy.special import logsumexp
 from scipy.stats import chi2
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils import check_random_state
 
-from sklearn_calib._numerics.softmax import lift_zeros
+from sklearn_calib._numerics.softmax import lift_zeros, log_softmax
 from sklearn_calib._solvers.logistic import SMALLEST_LOSS
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import (
@@ -310,7 +310,7 @@ def fit_recalibration(data: Ratios, *, slopes: bool) -> Fit | None:
 
 def _start(offset: Floats, data: Ratios) -> Floats:
     """Return intercepts for which the mean probabilities are about right."""
-    log_proba = log_softmax(np.pad(offset, [(0, 0), (1, 0)]), axis=1)
+    log_proba = log_softmax(np.pad(offset, [(0, 0), (1, 0)]))
     mean = logsumexp(log_proba, b=data.weight[:, None], axis=0)
     n_others = data.weight @ data.outcome
     n_reference = data.weight @ (1 - data.outcome.sum(axis=1))
@@ -415,7 +415,7 @@ def _log_loss(
     """Return the weighted sum of the log losses, and the probabilities."""
     scores = offset + np.einsum("sk,snk->nk", coef, terms)
     scores = np.column_stack([np.zeros(len(scores)), scores]) + data.log_factor
-    log_proba = log_softmax(scores, axis=1)
+    log_proba = log_softmax(scores)
     outcome = np.column_stack([1 - data.outcome.sum(axis=1), data.outcome])
     loss = -data.weight @ log_proba.sum(axis=1, where=outcome > 0)
     return float(loss), np.exp(log_proba)
