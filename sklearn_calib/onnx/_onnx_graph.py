@@ -65,7 +65,10 @@ class Graph:
         return output
 
     def _unique_name(self, seed: str) -> str:
-        """Return a new name, with a number: skl2onnx tries all smaller ones."""
+        """Return a new name, with a number of its own.
+
+        For a name that exists, skl2onnx tries 1, 2, ... in turn.
+        """
         number = len(self.scope.onnx_variable_names)
         return self.scope.get_unique_variable_name(f"{seed}{number}")
 
