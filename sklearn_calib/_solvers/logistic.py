@@ -15,7 +15,7 @@ MAX_STEPS = 50
 SMALLEST_LOSS = 1e-13
 # Weights are wide if the largest is more than this times the smallest positive one. The
 # rounding errors of 1 - p then matter, and a fit starts from one with less wide ones.
-WIDE, WIDER = 1e6, 1e3
+WIDE = 1e3
 
 # Added to curvatures, which are zero where all probabilities are 0 or 1.
 TINY = 1e-12
@@ -141,7 +141,7 @@ def _fit_wide(
     coef: Floats = np.zeros(len(rows))
     largest, bound = weight.max(), least
     while True:
-        bound = min(bound * WIDER, largest)
+        bound = min(bound * WIDE, largest)
         coef, is_exact = _continue(rows, target, np.minimum(weight, bound), coef)
         if bound == largest:
             return coef, is_exact

@@ -85,6 +85,26 @@ def test_one_error_among_many_is_a_minimum():
     np.testing.assert_allclose(slope, 0, atol=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("seed", "is_separable"), [(12, False), (13, False), (16, False), (8, True)]
+)
+def test_weights_of_six_orders_of_magnitude(seed, is_separable):
+    """A search that starts with all of the weights ends far from the minimum."""
+    rng = np.random.default_rng(seed)
+    features = np.column_stack([rng.normal(size=(5, 2)), np.ones(5)])
+    target, weight = rng.integers(0, 2, 5).astype(float), 10 ** rng.uniform(-3, 3, 5)
+    coef, has_minimum = newton_logistic(features, target, weight)
+    assert has_minimum != is_separable
+    slope = features.T @ (weight * (expit(features @ coef) - target))
+    np.testing.assert_allclose(slope, 0, atol=1e-6)
+
+
+def test_what_is_not_finite_has_no_step(capfd):
+    with pytest.raises(np.linalg.LinAlgError, match="curvature must be finite"):
+        newton_logistic(np.full((3, 2), np.nan), np.array([0, 0, 1]), np.ones(3))
+    assert "illegal value" in "".join(capfd.readouterr())  # of LAPACK
+
+
 def test_smoothed_targets():
     """Weights of three positives and one negative, plus one pseudo-count each."""
     target = smoothed_targets(np.array([1.0, 1.0, 0.0]), np.array([1.0, 2.0, 1.0]))

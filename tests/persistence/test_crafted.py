@@ -17,6 +17,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn_calib import CalibratedClassifier, TemperatureScaling
 from sklearn_calib.calibrators import (
     JointIsotonicCalibration,
+    LogOddsSplineCalibration,
     MatrixScaling,
     PlattScaling,
     SplineCalibration,
@@ -359,6 +360,14 @@ def test_curves_must_be_sorted(fit):
         document["object"]["state"]["maps_"][0][0]["values"][0] = 2.0
         with pytest.raises(ValueError, match=r"maps_\[0\]\[0\] must be sorted"):
             from_dict(document)
+
+
+def test_knots_must_be_distinct(fit):
+    document = to_dict(fit(LogOddsSplineCalibration())[0])
+    knots = document["object"]["state"]["maps_"][0][0]["values"]
+    knots[1] = knots[0]
+    with pytest.raises(ValueError, match=r"maps_\[0\]\[0\] must be distinct"):
+        from_dict(document)
 
 
 def test_long_strings_are_refused(fit):

@@ -22,6 +22,7 @@ NETWORKS = {
     "module": (("module",), "os.system", "module must be passed to load this file"),
     "kind": (("module",), "ConvNet", "ConvNet has no parameter 'hidden_sizes'"),
     "loss": (("loss",), "os.system", "loss must be passed to load this file"),
+    "number": (("loss",), 3, "loss must be a name or null, got 3"),
     "callbacks": (("callbacks",), [], r"object\.params must be .* \['callbacks'\]"),
     "workers": (("iterator_valid__num_workers",), 9, r"params must be .*num_workers"),
     "dtype": (("dtype",), "float64", "'0.bias' must be .*float64.* got .*float32"),
