@@ -27,7 +27,6 @@ from sklearn_calib.onnx._onnx_graph import (
     ConversionError,
     Graph,
     Source,
-    conversion_errors,
     network,
     part,
     table,
@@ -128,13 +127,9 @@ def last_column(scores: Tensor) -> Tensor:
 
 def part_proba(graph: Graph, model: Any, scores: Tensor) -> Tensor:
     """Return the probabilities of a calibrator or classifier of scores."""
+    kind = typed(scores.dtype, [None, model.n_features_in_])
     if model.n_features_in_ == 1:
         scores = last_column(scores)
-    if has_own_converter(type(model)):
-        # Added without labels, and without a search of the model by skl2onnx.
-        with conversion_errors(type(model).__name__):
-            return model._in_graph(scores).astype(scores.dtype)
-    kind = typed(scores.dtype, [None, model.n_features_in_])
     return part(graph, model, [Source("scores", scores.value, kind)]).cast(scores.dtype)
 
 
@@ -360,16 +355,5 @@ def register_one(model: type, convert: Any, **options: Any) -> None:
     from skl2onnx import update_registered_converter
 
     options["zipmap"] = [True, False, "columns"]
-    name = own_name(model)
+    name = f"SklearnCalib{model.__name__}"
     update_registered_converter(model, name, set_types, convert, options=options)
-
-
-def own_name(model: type) -> str:
-    return f"SklearnCalib{model.__name__}"
-
-
-def has_own_converter(model: type) -> bool:
-    """Return whether skl2onnx would use a converter of this module."""
-    from skl2onnx._supported_operators import sklearn_operator_name_map
-
-    return sklearn_operator_name_map.get(model) == own_name(model)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any, NamedTuple
 
@@ -130,25 +129,17 @@ def to_proto(
         # The only classifier that has always an array of scores, and not this option.
         if not isinstance(last, LinearSVC):
             options[id(last)]["zipmap"] = False
-    hint = " If all columns of X are numbers, try X.to_numpy()."
-    with conversion_errors(name, hint if len(initial_types) > 1 else ""):
-        return to_onnx(
-            model,
-            initial_types=initial_types,
-            target_opset=target_opset,
-            options=options or None,  # for an empty dict, it searches the model
-        )
-
-
-@contextmanager
-def conversion_errors(name: str, hint: str = "") -> Iterator[None]:
-    """Raise errors that name the class of the estimator that cannot be converted."""
     try:
         with warnings.catch_warnings():
             # skl2onnx and torch use deprecated names of other packages.
             warnings.simplefilter("ignore", DeprecationWarning)
             warnings.simplefilter("ignore", FutureWarning)
-            yield
+            return to_onnx(
+                model,
+                initial_types=initial_types,
+                target_opset=target_opset,
+                options=options or None,  # for an empty dict, it searches the model
+            )
     except ConversionError:
         raise
     except Exception as error:
@@ -157,9 +148,10 @@ def conversion_errors(name: str, hint: str = "") -> Iterator[None]:
                 f"skl2onnx cannot convert the decision function of {name}. Fit "
                 'CalibratedClassifier with response_method="predict_proba".'
             ) from error
+        hint = " If all columns of X are numbers, try X.to_numpy()."
         raise ConversionError(
             "model must consist of estimators that skl2onnx can convert, got "
-            f"{name}: {first_line(error)}{hint}"
+            f"{name}: {first_line(error)}{hint if len(initial_types) > 1 else ''}"
         ) from error
 
 
