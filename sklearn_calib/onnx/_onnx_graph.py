@@ -42,7 +42,7 @@ class Graph:
         """Add a constant and return its name."""
         from onnx.numpy_helper import from_array
 
-        name = self._unique_name("constant")
+        name = self.scope.get_unique_variable_name("constant")
         self.container.initializers.append(from_array(np.asarray(values), name))
         return name
 
@@ -56,20 +56,17 @@ class Graph:
             inputs = [*inputs, self.constant(np.array(options.pop("axes")))]
         if "to" in options:
             options["to"] = np_dtype_to_tensor_dtype(options["to"])
-        output = output or self._unique_name(op_type)
-        name = self.scope.get_unique_operator_name(output)
+        output = output or self.scope.get_unique_variable_name(op_type)
         self.container.nodes.append(
-            make_node(op_type, [*inputs], [output], name=name, **options)
+            make_node(
+                op_type,
+                [*inputs],
+                [output],
+                name=self.scope.get_unique_operator_name(op_type),
+                **options,
+            )
         )
         return output
-
-    def _unique_name(self, seed: str) -> str:
-        """Return a new name, with a number of its own.
-
-        For a name that exists, skl2onnx tries 1, 2, ... in turn.
-        """
-        number = len(self.scope.onnx_variable_names)
-        return self.scope.get_unique_variable_name(f"{seed}{number}")
 
     def inline(self, model: Any, inputs: dict[str, str]) -> list[str]:
         """Add the nodes of a model, applied to the given inputs; return its outputs."""

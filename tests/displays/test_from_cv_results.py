@@ -273,7 +273,7 @@ def test_unknown_options_draw_nothing(cls):
 
 
 class Titled(DecisionCurveDisplay):
-    def plot(self, ax=None, **options):
+    def plot(self, ax, **options):
         super().plot(ax, **options)
         self.ax_.set_title("Folds")
         return self

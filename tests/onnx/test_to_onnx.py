@@ -98,6 +98,14 @@ def test_other_classifiers(data, largest_difference):
     assert largest_difference(voting.fit(X, y), X) < 1e-9
 
 
+def test_a_calibrated_classifier_as_calibrator(data, largest_difference):
+    X, y = data
+    options = {"cv": 2, "n_repeats": 1}
+    inner = CalibratedClassifier(LogisticRegression(), "temperature", **options)
+    model = CalibratedClassifier(GaussianNB(), inner, **options).fit(X, y)
+    assert largest_difference(model, X) < 1e-9
+
+
 def test_trees_with_missing_values(largest_difference):
     """The threshold between missing and other values is infinite."""
     rng = np.random.default_rng(0)

@@ -204,7 +204,7 @@ class FromCVResults(FromEstimator):
         """Draw the display, or only check the options if it is drawn later."""
         if ax is not UNDRAWN:
             return self.plot(ax, **options)
-        inspect.signature(self.plot).bind(**options)
+        inspect.signature(self.plot).bind(ax, **options)
         return self
 
     @classmethod
