@@ -16,7 +16,7 @@ from mpmath import fsum, mpf, sqrt
 from sklearn_calib.losses import ACLSLoss
 
 DIGITS = 400
-# The step of a difference quotient: its error is far below what double precision holds.
+# The step of a difference quotient, whose relative error is far below that of a double.
 STEP = mpf(10) ** -40
 # All losses have the same logits, and always the same digits.
 keep = lru_cache(maxsize=10_000)

@@ -47,6 +47,9 @@ from sklearn_calib.onnx import _export, to_onnx
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
+TWO_FOLDS = {"cv": 2, "n_repeats": 1}
+
+
 @pytest.mark.parametrize("ensemble", [True, False])
 @pytest.mark.parametrize("response_method", ["decision_function", "predict_proba"])
 @pytest.mark.parametrize(
@@ -86,8 +89,7 @@ def test_other_classifiers(data, largest_difference):
     X, y = data
     single = X.astype(np.float32)
     forest = RandomForestClassifier(3, random_state=0)
-    options = {"cv": 2, "n_repeats": 1}
-    calibrated = CalibratedClassifier(forest, "temperature", **options).fit(single, y)
+    calibrated = CalibratedClassifier(forest, "temperature", **TWO_FOLDS).fit(single, y)
     assert largest_difference(calibrated, single) < 1e-5
     grid = {"calibrator": [IsotonicCalibration(), PlattScaling()]}
     search = GridSearchCV(CalibratedClassifier(GaussianNB(), None, cv=2), grid, cv=2)
@@ -100,9 +102,8 @@ def test_other_classifiers(data, largest_difference):
 
 def test_a_calibrated_classifier_as_calibrator(data, largest_difference):
     X, y = data
-    options = {"cv": 2, "n_repeats": 1}
-    inner = CalibratedClassifier(LogisticRegression(), "temperature", **options)
-    model = CalibratedClassifier(GaussianNB(), inner, **options).fit(X, y)
+    inner = CalibratedClassifier(LogisticRegression(), "temperature", **TWO_FOLDS)
+    model = CalibratedClassifier(GaussianNB(), inner, **TWO_FOLDS).fit(X, y)
     assert largest_difference(model, X) < 1e-9
 
 
@@ -134,8 +135,7 @@ def test_columns_of_a_data_frame(run_onnx):
         (StandardScaler(), ["size", "age"]), (OneHotEncoder(), ["city"])
     )
     pipeline = make_pipeline(columns, LogisticRegression())
-    options = {"cv": 2, "n_repeats": 1}
-    model = CalibratedClassifier(pipeline, "temperature", **options).fit(X, y)
+    model = CalibratedClassifier(pipeline, "temperature", **TWO_FOLDS).fit(X, y)
     label, proba = run_onnx(model, X, atol=1e-5)
     np.testing.assert_allclose(proba, model.predict_proba(X), atol=1e-5)
     np.testing.assert_array_equal(label, model.predict(X))
@@ -191,8 +191,7 @@ def test_texts(run_onnx):
     # For lower case, onnxruntime needs the locale en_US.UTF-8.
     words = TfidfVectorizer(lowercase=False)
     pipeline = make_pipeline(words, "passthrough", LogisticRegression())
-    options = {"cv": 2, "n_repeats": 1}
-    model = CalibratedClassifier(pipeline, "temperature", **options)
+    model = CalibratedClassifier(pipeline, "temperature", **TWO_FOLDS)
     model.fit(X, [1, 0, 1, 0] * 20)
     label, proba = run_onnx(model, X, atol=1e-5)
     np.testing.assert_allclose(proba, model.predict_proba(X), atol=1e-5)
@@ -390,8 +389,7 @@ def test_atol_that_is_refused(atol):
 
 def test_a_difference_is_an_error(data, monkeypatch):
     X, y = data
-    options = {"cv": 2, "n_repeats": 1}
-    model = CalibratedClassifier(GaussianNB(), "temperature", **options).fit(X, y)
+    model = CalibratedClassifier(GaussianNB(), "temperature", **TWO_FOLDS).fit(X, y)
     right = TemperatureScaling._in_graph
     wrong = lambda self, X: 0.9 * right(self, X) + 0.05  # noqa: E731
     monkeypatch.setattr(TemperatureScaling, "_in_graph", wrong)
@@ -402,8 +400,7 @@ def test_a_difference_is_an_error(data, monkeypatch):
 
 def test_other_labels_are_an_error(data, monkeypatch):
     X, y = data
-    options = {"cv": 2, "n_repeats": 1}
-    model = CalibratedClassifier(GaussianNB(), "temperature", **options).fit(X, y)
+    model = CalibratedClassifier(GaussianNB(), "temperature", **TWO_FOLDS).fit(X, y)
     monkeypatch.setattr(model, "predict", lambda X: np.full(len(X), 1))
     with pytest.raises(
         ValueError, match=r"the labels of predict, got \d+ different labels"
