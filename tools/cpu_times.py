@@ -6,11 +6,12 @@
 The arguments are those of pytest. As a plugin (``-p cpu_times``, with this folder on
 ``PYTHONPATH``), the file prints the same tables at the end of any run of pytest. Time
 is that of the process and of its ended children, user and system, so that it depends
-little on what else the machine does. The time of a fixture is also in the time of the
-test that asks for it first. A law is a test that runs for several members: its row has
-the number of members and the time per member. With ``--pairs``, each pair of a test
-that is collected and one of its cases is written to a file, so that two versions of the
-tests can be compared.
+little on what else the machine does. Processes of a fork server, such as those that the
+fixture ``processes`` starts, are not among these children. The time of a fixture is
+also in the time of the test that asks for it first. A law is a test that runs for
+several members: its row has the number of members and the time per member. With
+``--pairs``, each pair of a test that is collected and one of its cases is written to a
+file, so that two versions of the tests can be compared.
 """
 
 import os

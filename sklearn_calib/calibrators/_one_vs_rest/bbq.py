@@ -135,7 +135,7 @@ def _cuts(total: Floats) -> tuple[Ints, Ints]:
     """Return the histogram of each bin, and the number of values up to its end.
 
     `total` is the cumulative weight of the distinct values. The bins of a histogram are
-    consecutive; some can be empty because of ties.
+    consecutive; those that are empty because of ties are left out.
     """
     n = min(total[-1], max(MOST_SAMPLES, len(total)))
     largest = max(1, min(math.ceil(n / 5), math.ceil(10 * n ** (1 / 3))))
@@ -145,9 +145,10 @@ def _cuts(total: Floats) -> tuple[Ints, Ints]:
     last = n_bins.cumsum() - 1
     number = np.arange(len(models)) - np.repeat(last - n_bins, n_bins)
     targets = number * np.repeat(np.floor(total[-1] / n_bins), n_bins)
-    ends = np.searchsorted(total, targets * (1 - 1e-12)) + 1
+    ends = np.minimum(np.searchsorted(total, targets * (1 - 1e-12)) + 1, len(total))
     ends[last] = len(total)
-    return models, np.minimum(ends, len(total))
+    is_filled = (np.diff(ends, prepend=0) > 0) | (number == 1)
+    return models[is_filled], ends[is_filled]
 
 
 def _edges(score: Floats, models: Ints, ends: Ints) -> tuple[Floats, Floats]:
