@@ -1,6 +1,6 @@
 """Losses and metrics compared with the same formula in 50 digits."""
 
-from functools import partial
+from functools import cache, partial
 
 import mpmath as mp
 import numpy as np
@@ -62,21 +62,23 @@ LOSSES = {
 def loss_is_exact(name, dtype, margin):
     """Compare a loss, with relative tolerance 4 eps (1 + |margin|) + 16 eps."""
     function, exact = LOSSES[name]
-    logits = torch.tensor([[margin, 0.0, -0.5], [0.25, margin, 0.0]], dtype=dtype)
+    rows = torch.tensor([[margin, 0.0, -0.5], [0.25, margin, 0.0]], dtype=dtype)
+    logits, labels = rows.repeat_interleave(3, dim=0), torch.arange(3).repeat(2)
+    values = function(logits, labels, reduction="none")
     info = torch.finfo(dtype)
-    for row in logits:
-        for label in range(len(row)):
-            value = function(row[None], torch.tensor([label])).item()
-            with mp.workdps(50):
-                truth = exact([mp.mpf(z) for z in row.tolist()], label)
-                error = abs(mp.mpf(value) - truth)
-                bound = info.eps * (4 * (1 + abs(mp.mpf(margin))) + 16) * abs(truth)
-                if error > max(bound, mp.mpf(info.tiny)):
-                    return Outcome(
-                        SILENT,
-                        f"{value!r} in place of {mp.nstr(truth, 17)} at margin "
-                        f"{margin:g}: {mp.nstr(error / bound, 3)} bounds",
-                    )
+    with mp.workdps(50):
+        for row, label, value in zip(
+            logits.tolist(), labels.tolist(), values.tolist(), strict=True
+        ):
+            truth = exact([mp.mpf(z) for z in row], label)
+            error = abs(mp.mpf(value) - truth)
+            bound = info.eps * (4 * (1 + abs(mp.mpf(margin))) + 16) * abs(truth)
+            if error > max(bound, mp.mpf(info.tiny)):
+                return Outcome(
+                    SILENT,
+                    f"{value!r} in place of {mp.nstr(truth, 17)} at margin "
+                    f"{margin:g}: {mp.nstr(error / bound, 3)} bounds",
+                )
     return None
 
 
@@ -121,13 +123,18 @@ METRICS = {
 }
 
 
+@cache
+def _exact_metric(name, kind, seed):
+    numbers = [[mp.mpf(float(v)) for v in each] for each in _problem(kind, seed)]
+    return METRICS[name](*numbers)
+
+
 def metric_is_exact(name, kind, seed, factor):
     """Compare a metric, with tolerance 1e-12 for any scale of the weights."""
     y, p, weight = _problem(kind, seed)
     value = getattr(metrics, name)(y, p, sample_weight=weight * factor)
     with mp.workdps(50):
-        numbers = [[mp.mpf(float(v)) for v in each] for each in (y, p, weight)]
-        truth = METRICS[name](*numbers)
+        truth = _exact_metric(name, kind, seed)
         if abs(mp.mpf(value) - truth) > 1e-12:
             return Outcome(SILENT, f"{value!r} in place of {mp.nstr(truth, 17)}")
     return None

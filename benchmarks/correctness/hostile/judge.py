@@ -68,7 +68,7 @@ def judge_error(error, verdict, names):
     """Return the outcome of a call that raised an exception."""
     message = f"{type(error).__name__}: {error}"
     if not is_clear(error, names):
-        frame = traceback.extract_tb(error.__traceback__)[-1]
+        frame = traceback.extract_tb(error.__traceback__, limit=-1)[-1]
         return Outcome(RAW, f"{message} [{Path(frame.filename).name}:{frame.lineno}]")
     return Outcome(REFUSED if verdict in (SAME, VALID) else CLEAR, message)
 
@@ -91,7 +91,7 @@ def is_clear(error, names):
 
 def is_raised_by_sklearn(error):
     """Return whether scikit-learn itself raised the error."""
-    frame = traceback.extract_tb(error.__traceback__)[-1]
+    frame = traceback.extract_tb(error.__traceback__, limit=-1)[-1]
     return "sklearn" in Path(frame.filename).parts and frame.line.startswith("raise")
 
 
