@@ -59,7 +59,7 @@ def maps_blocks(*, keeps_float32: bool = False) -> Callable[[Function], Function
                 validate_data(self, X, reset=False, skip_check_array=True)
             keeps = keeps_float32 and X.dtype == np.float32
             empty = _empty(self.classes_, method.__name__, "f4" if keeps else "f8")
-            return _map_blocks(method, self, X, empty)
+            return _map_blocks(mapping, self, X, empty)
 
         return cast(Function, mapping)
 
@@ -83,15 +83,17 @@ def _map_blocks(method: Any, estimator: Any, X: Any, empty: Array) -> Any:
 
     # Otherwise, fitting the estimator again would change what is still to be computed.
     frozen = copy.copy(estimator)
-
-    def predict(rows: Any) -> Array:
-        if not len(rows):
-            return empty
-        return method(frozen, rows).astype(empty.dtype, copy=False)
-
+    # Dask hashes functions of a module faster than those that are defined here.
+    predict = partial(_predict_block, method, frozen, empty)
     new_axes = dict(enumerate(empty.shape[1:], start=X.ndim))
     options: Options = {"new_axes": new_axes, "concatenate": True, "meta": empty}
     return blockwise(predict, (0, *new_axes), X, tuple(range(X.ndim)), **options)
+
+
+def _predict_block(method: Any, estimator: Any, empty: Array, rows: Any) -> Array:
+    if not len(rows):
+        return empty
+    return method(estimator, rows).astype(empty.dtype, copy=False)
 
 
 def sum_of_blocks(state_of: Callable[..., Any], arrays: dict[str, Any]) -> Any:
