@@ -1,5 +1,7 @@
 """Dask arrays: errors from sums over blocks, lazy predictions, nothing is gathered."""
 
+from functools import cache
+
 import dask
 import dask.array as da
 import numpy as np
@@ -215,9 +217,11 @@ def test_bad_input():
         aurc_loss(lazy(y_true), y_proba)
 
 
-def fitted_calibrators(dtype):
-    """Yield a fitted calibrator of each kind, and probabilities or logits."""
-    y_true, y_proba, _ = problem(dtype=dtype)
+@cache
+def fitted_calibrators():
+    """Return a fitted calibrator of each kind."""
+    y_true, y_proba, _ = problem()
+    fitted = []
     for name in get_calibrator_names():
         kind = get_calibrator(name)
         if issubclass(kind, PerLabelCalibrator):
@@ -225,23 +229,31 @@ def fitted_calibrators(dtype):
         from_logits = "from_logits" in kind().get_params()
         X = np.log(y_proba) if from_logits else y_proba
         options = {"from_logits": True} if from_logits else {}
-        yield kind(**options).fit(X[::4], y_true[::4]), X
+        fitted.append(kind(**options).fit(X[::4], y_true[::4]))
+    return fitted
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_calibrators_predict_lazily(dtype):
-    for calibrator, X in fitted_calibrators(dtype):
+    _, y_proba, _ = problem(dtype=dtype)
+    given, blocks = [], []
+    for calibrator in fitted_calibrators():
+        X = np.log(y_proba) if hasattr(calibrator, "from_logits") else y_proba
         proba, labels = calibrator.predict_proba(lazy(X)), calibrator.predict(lazy(X))
         assert isinstance(proba, da.Array), calibrator
         assert proba.dtype == dtype
         assert proba.chunks == (ROWS, (3,))
         assert labels.chunks == (ROWS,)
-        found, predicted = da.compute(proba, labels)
-        expected = calibrator.predict_proba(X)
-        np.testing.assert_allclose(found, expected, rtol=1e-6)
+        given.append((calibrator, X, labels.dtype))
+        blocks.append((proba, labels))
+    [computed] = da.compute(blocks)
+    for (calibrator, X, dtype_of_labels), (found, predicted) in zip(
+        given, computed, strict=True
+    ):
+        np.testing.assert_allclose(found, calibrator.predict_proba(X), rtol=1e-6)
         assert found.dtype == dtype
         np.testing.assert_array_equal(predicted, calibrator.predict(X))
-        assert labels.dtype == predicted.dtype
+        assert dtype_of_labels == predicted.dtype
 
 
 def test_predictions_of_blocks_of_unknown_length():
