@@ -163,14 +163,15 @@ def compare_headlines(published, sources):
         for loss in ("lower", "higher")
         if claim["metric"].endswith("ece") and claim[loss] != BASELINE
     }
+    published = published[
+        published["metric"].str.endswith("ece")
+        & published["data"].isin(["CIFAR-10", "CIFAR-100-LT"])
+        & published["map"].isin(["none", "lowest"])
+    ]
     parts = [compare(published, results) for results in sources.values()]
     compared = pd.concat(parts, ignore_index=True)
     rows = zip(*(compared[key] for key in keys), strict=True)
-    shown = compared[
-        pd.Series([row in claimed for row in rows], index=compared.index)
-        & compared["data"].isin(["CIFAR-10", "CIFAR-100-LT"])
-        & compared["map"].isin(["none", "lowest"])
-    ]
+    shown = compared[[row in claimed for row in rows]]
     return shown.drop_duplicates([*keys, "data", "map"])
 
 
