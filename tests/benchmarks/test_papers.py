@@ -47,6 +47,7 @@ def run(tmp_path, monkeypatch):
     import run
 
     monkeypatch.setattr(run, "RESULTS", tmp_path)
+    monkeypatch.setattr(run.score, "GRID", np.arange(1, 11))
     monkeypatch.setitem(run.data.READERS, "cifar10", train_papers.read_noise)
     return run
 
