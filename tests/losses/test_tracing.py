@@ -16,6 +16,7 @@ from sklearn_calib.losses import (
     get_loss_names,
     soft_rank,
 )
+from sklearn_calib.losses._penalties import kde_ece
 
 LABELS = torch.tensor([0, 1, 2, 2])
 WEIGHT = torch.tensor([1.0, 2.0, 0.0, 3.0])
@@ -153,8 +154,9 @@ def test_per_label_loss_is_one_graph():
 
 
 @pytest.mark.filterwarnings("ignore")  # torch warns of graph breaks
-def test_the_rest_of_a_loss_is_compiled():
+def test_the_rest_of_a_loss_is_compiled(monkeypatch):
     """The compiled graph is split where values are needed."""
+    monkeypatch.setattr(kde_ece, "BANDWIDTHS", (0.1, 0.5))
     torch.compiler.reset()
     loss, logits = KDEECELoss(bandwidth="auto"), random_logits()
     compiled = torch.compile(loss, backend="eager")(logits, LABELS)
