@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_array
+from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import make_classification
@@ -92,9 +93,10 @@ def test_other_classifiers(data, largest_difference):
     calibrated = CalibratedClassifier(forest, "temperature", **TWO_FOLDS).fit(single, y)
     assert largest_difference(calibrated, single) < 1e-5
     grid = {"calibrator": [IsotonicCalibration(), PlattScaling()]}
-    search = GridSearchCV(CalibratedClassifier(GaussianNB(), None, cv=2), grid, cv=2)
+    model = CalibratedClassifier(GaussianNB(), None, **TWO_FOLDS)
+    search = GridSearchCV(model, grid, cv=2)
     assert largest_difference(search.fit(X, y), X) < 1e-9
-    parts = [("a", CalibratedClassifier(GaussianNB(), PlattScaling(), cv=2))]
+    parts = [("a", CalibratedClassifier(GaussianNB(), PlattScaling(), **TWO_FOLDS))]
     parts += [("b", LogisticRegression())]
     voting = VotingClassifier(parts, voting="soft", flatten_transform=False)
     assert largest_difference(voting.fit(X, y), X) < 1e-9
@@ -144,7 +146,7 @@ def test_columns_of_a_data_frame(run_onnx):
 def test_data_frame_for_an_estimator_of_one_array(data):
     X, y = data
     frame = pd.DataFrame(X).add_prefix("x")
-    model = CalibratedClassifier(LogisticRegression(), PlattScaling(), cv=2)
+    model = CalibratedClassifier(LogisticRegression(), PlattScaling(), **TWO_FOLDS)
     with pytest.raises(ValueError, match=r"numbers, try X\.to_numpy\(\)"):
         to_onnx(model.fit(frame, y), frame)
 
@@ -167,10 +169,10 @@ def test_columns_without_a_float64_version_are_named(run_onnx):
     ("wrap", "name"),
     [
         (
-            lambda net: CalibratedClassifier(net, TemperatureScaling(), cv=2),
+            lambda net: CalibratedClassifier(net, TemperatureScaling(), **TWO_FOLDS),
             "TemperatureScaling",
         ),
-        (lambda net: CalibratedClassifier(net, "platt", cv=2), "PlattScaling"),
+        (lambda net: CalibratedClassifier(net, "platt", **TWO_FOLDS), "PlattScaling"),
         (lambda net: CalibratedClassifier(net, None), None),
         (lambda net: net, None),
         (lambda _: PlattScaling(from_logits=True), "PlattScaling"),
@@ -262,6 +264,7 @@ def test_classes_that_are_absent_from_a_fold(
     assert largest_difference(model, X) < 1e-9
 
 
+@pytest.mark.filterwarnings("ignore:.* contain as little information about the priors")
 @pytest.mark.parametrize(
     "classifier",
     [
@@ -274,6 +277,9 @@ def test_classes_that_are_absent_from_a_fold(
 def test_prior_shift(data, largest_difference, classifier, absent):
     X, y = data
     X = X.astype(np.float32)
+    classifier, few = clone(classifier), {"n_repeats": 1, "n_estimators": 2}
+    names = few.keys() & classifier.get_params()
+    classifier.set_params(**{name: few[name] for name in names})
     priors = np.arange(1, y.max() + 2) - absent
     options = {"priors": priors / priors.sum(), "n_resamples": 1}
     model = PriorShiftClassifier(classifier, **options).fit(X, y)
