@@ -189,9 +189,9 @@ def test_finite_at_saturation(dtype, gamma, scale):
 
 def test_gradient():
     """Focal and inverse focal samples in one batch."""
-    logits, target = random_batch(12)
+    logits, target = (each[:4] for each in random_batch(7))
     state = {"gamma": float64([0.5, -2.0, 3.0, -0.2]), "edges": float64(EDGES)}
-    bins = torch.bucketize(logits.softmax(1)[range(12), target], state["edges"])
+    bins = torch.bucketize(logits.softmax(1)[range(4), target], state["edges"])
     assert set(bins.tolist()) == {0, 1, 2, 3}
 
     def values(logits):

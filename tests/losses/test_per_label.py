@@ -141,8 +141,8 @@ def test_order_of_labels(base):
 @pytest.mark.parametrize("base", [name for name in BASES if name != "acls"])
 def test_gradient(base):
     loss = PerLabelLoss(base=base, reduction="none")
-    logits = LOGITS.clone().requires_grad_()
-    assert torch.autograd.gradcheck(lambda z: loss(z, TARGET), logits)
+    logits = LOGITS[1:3].clone().requires_grad_()
+    assert torch.autograd.gradcheck(lambda z: loss(z, TARGET[1:3]), logits)
 
 
 @all_bases
