@@ -205,7 +205,7 @@ def test_training_ranks_the_confidences():
         loss.start_history(300)
         optimizer = torch.optim.Adam(net.parameters(), lr=0.05)
         for _ in range(20):
-            for indices in torch.randperm(300).split(50):
+            for indices in torch.randperm(300).split(100):
                 logits = net(features[indices])
                 optimizer.zero_grad()
                 loss(logits, target[indices], indices=indices).backward()

@@ -151,8 +151,8 @@ def test_auto_epsilon_learns_from_a_start_where_all_confidences_are_close():
     net = NeuralClassifier(
         loss="regularized_aurc",
         loss__epsilon="auto",
-        max_epochs=15,
-        lr=0.003,
+        max_epochs=5,
+        lr=0.01,
         random_state=0,
     )
     assert net.fit(0.1 * X, y).score(0.1 * X, y) > 0.84
