@@ -134,6 +134,7 @@ NEEDED = {
     **{key: {"n_resamples": 2} for key in ["ece_consistency_bound", "ece_interval"]},
     **{key: {"n_resamples": 2} for key in ["kernel_calibration_test", "tcal_test"]},
     "recalibration_test": {"n_resamples": 2},
+    "variational_calibration_error": {"cv": 2},
     "GroupReliabilityDisplay.from_predictions": {"groups": Y},
     "multicalibration_error": {"groups": Y},
     "net_benefit_score": {"threshold": 0.5},
