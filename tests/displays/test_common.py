@@ -25,7 +25,7 @@ from sklearn_calib.callbacks import RecordBins
 from sklearn_calib.deployment import CalibrationMonitor
 
 # Number of axes of a display if it is not one.
-N_AXES = {"ClasswiseReliabilityDisplay": 3, "GroupReliabilityDisplay": 3}
+N_AXES = {"ClasswiseReliabilityDisplay": 2, "GroupReliabilityDisplay": 2}
 DISPLAYS = {name: getattr(displays, name) for name in displays.__all__}
 # Of p-values instead of probabilities: see test_set_display.py.
 OF_SETS = ["PredictionSetDisplay"]
@@ -91,8 +91,9 @@ def draw(classifier, network, monitor):
         if not arguments:
             arguments = Y, classifier.predict_proba(X)
             options.setdefault("labels", classifier.classes_)
+            options = two_panels(display, Y) | options
         fixed = basic_options(from_predictions, arguments[0])
-        return from_predictions(*arguments, **fixed, **options)
+        return from_predictions(*arguments, **fixed | options)
 
     return draw
 
@@ -107,6 +108,17 @@ def basic_options(method, y_true):
     if "kind" in taken:  # of panels, which pass on the number of bins
         taken.add("n_bins")
     return {k: v for k, v in options.items() if k in taken}
+
+
+def two_panels(name, y_true):
+    """Return options with which a display of several panels has two.
+
+    They are for two classes, or for a group with all samples and for all samples.
+    """
+    return {
+        "ClasswiseReliabilityDisplay": {"classes": ["rose", "iris"]},
+        "GroupReliabilityDisplay": {"groups": np.zeros(len(y_true))},
+    }.get(name, {})
 
 
 def parameters(display):
@@ -187,7 +199,7 @@ def test_samples_that_require_grad(classifier):
 def test_from_estimator(name, classifier, network, draw):
     cls = DISPLAYS[name]
     if name in OF_PREDICTIONS:
-        options = basic_options(cls.from_predictions, Y)
+        options = basic_options(cls.from_predictions, Y) | two_panels(name, Y)
         display = cls.from_estimator(classifier, X, Y, name="one", **options)
     else:
         display = cls.from_estimator(network, name="one")
@@ -200,7 +212,7 @@ def test_name_of_an_estimator(name, classifier, network):
     data = (classifier, X, Y) if name in OF_PREDICTIONS else (network,)
     cls, options = DISPLAYS[name], {}
     if name in OF_PREDICTIONS:
-        options = basic_options(cls.from_predictions, Y)
+        options = basic_options(cls.from_predictions, Y) | two_panels(name, Y)
     display = cls.from_estimator(*data, **options)
     default = "GaussianNB" if name in OF_PREDICTIONS else "AdaFocalLoss"
     assert default in " ".join(legend_texts(display.figure_))
@@ -410,7 +422,8 @@ def test_absent_class(name, classifier, draw, draw_all):
     data = Y[seen], classifier.predict_proba(X)[seen]
     with pytest.raises(ValueError, match=r"got \['aster', 'rose'\]\. Pass labels="):
         draw(name, *data)
-    draw_all(draw(name, *data, labels=classifier.classes_).figure_)
+    options = two_panels(name, data[0])
+    draw_all(draw(name, *data, labels=classifier.classes_, **options).figure_)
 
 
 @of_predictions
