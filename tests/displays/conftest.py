@@ -47,6 +47,21 @@ def draw_all():
     return draw
 
 
+@pytest.fixture(scope="session")
+def arrange():
+    """Return a function that arranges axes and legends, as if there were no ticks.
+
+    Ticks and their labels take most of the time of a layout.
+    """
+
+    def arrange_without_ticks(figure):
+        for ax in figure.axes:
+            ax.set(xticks=[], yticks=[])
+        figure.get_layout_engine().execute(figure)
+
+    return arrange_without_ticks
+
+
 @pytest.fixture
 def undrawn(without_drawing):
     """Construct displays without drawing them, for tests of their numbers.

@@ -119,10 +119,10 @@ def test_bins(bins, shown):
     assert titles == [f"Bin {index}" for index in shown]
 
 
-def test_panels_of_one_bin_are_below_each_other():
+def test_panels_of_one_bin_are_below_each_other(arrange):
     history = [{"epoch": 1, "gamma": [1.0] * 6, "calibration_gap": [0.0] * 6}]
     display = GammaDynamicsDisplay.from_history(history, bins="all")
-    display.figure_.get_layout_engine().execute(display.figure_)
+    arrange(display.figure_)
     boxes = np.vectorize(lambda ax: ax.get_position().bounds, otypes=[object])
     left, bottom = np.array(boxes(display.axes_).tolist())[..., :2].transpose(2, 0, 1)
     np.testing.assert_allclose(left[0], left[1])

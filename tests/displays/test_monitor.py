@@ -74,14 +74,13 @@ def test_points_with_few_samples_are_averaged():
     assert groups @ display.gap_line_.get_ydata() / 100 == pytest.approx(gap)
 
 
-def test_batches_without_samples():
+def test_batches_without_samples(draw_all):
     monitor = CalibrationMonitor(labels=[0, 1], mode="positive")
     monitor.update([], []).update([0, 1], [0.2, 0.7]).update([], [])
     display = MonitorDisplay.from_monitor(monitor)
     assert_allclose(display.gap_line_.get_ydata(), [-0.05])
     empty = CalibrationMonitor(labels=[0, 1]).update([], [])
-    display = MonitorDisplay.from_monitor(empty)
-    display.figure_.draw_without_rendering()
+    draw_all(MonitorDisplay.from_monitor(empty).figure_)
 
 
 def test_ticks_are_batches():

@@ -120,11 +120,11 @@ def test_color_and_name_can_be_chosen(display):
 
 
 @pytest.mark.parametrize("n_more", [0, 1, 3])
-def test_legend_is_above_the_lines_of_a_random_order(n_more):
+def test_legend_is_above_the_lines_of_a_random_order(n_more, arrange):
     display = RiskCoverageDisplay.from_predictions([1, 1, 0], [0.9, 0.8, 0.7])
     for _ in range(n_more):
         display.plot(display.ax_)
-    display.figure_.draw_without_rendering()
+    arrange(display.figure_)
     legend = display.ax_.get_legend().get_window_extent()
     level = display.ax_.transData.transform((0, display.risk[-1]))[1]
     assert level < legend.y0

@@ -53,9 +53,9 @@ def test_three_classifiers_have_no_error_bars(interval):
 
 @pytest.mark.parametrize("cls", OF_ONE_PROBABILITY)
 @pytest.mark.parametrize("n_displays", [2, 3, 5])
-def test_legend_is_outside_of_the_axes(cls, n_displays):
+def test_legend_is_outside_of_the_axes(cls, n_displays, arrange):
     display = draw_several(n_displays, cls)[0]
-    display.figure_.get_layout_engine().execute(display.figure_)
+    arrange(display.figure_)
     legend = display.ax_.get_legend()
     assert len(legend.get_texts()) == n_displays
     box = legend.get_window_extent()
