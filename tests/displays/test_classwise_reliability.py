@@ -154,7 +154,9 @@ def test_worst_of_many_classes(without_drawing):
     y_true, y_proba = predictions(20, n_samples=400)
     labels = np.array([f"class {code}" for code in range(20)])
     options = {"labels": labels, "interval": None}
-    first = draw(labels[y_true], y_proba, **options)
+    with without_drawing():
+        first = draw(labels[y_true], y_proba, **options)
+        many = draw(y_true, y_proba, classes=np.arange(13))
     errors = [
         expected_calibration_error(y_true == code, y_proba[:, code])
         for code in range(20)
@@ -162,19 +164,19 @@ def test_worst_of_many_classes(without_drawing):
     worst = np.argsort(errors)[::-1][:12]
     assert_array_equal(first.classes, labels[worst])
     assert_allclose([one.ece for one in first.displays], np.array(errors)[worst])
-    with without_drawing():
-        many = draw(y_true, y_proba, classes=np.arange(13))
     assert many.classes.tolist() == [*range(13)]
     assert len(many.displays) == 13
 
     # The worst classes of another classifier are other ones.
     other = y_proba[:, ::-1]
-    options["n_bins"] = 1
+    options["kind"] = "corp"
+    axes = draw(labels[y_true], y_proba, **options).axes_
+    assert len(axes) == 12
     with pytest.raises(ValueError, match=r"ax must show the same classes.*Pass class"):
-        draw(labels[y_true], other, ax=first.axes_, **options)
+        draw(labels[y_true], other, ax=axes, **options)
     with pytest.raises(ValueError, match=r"ax must show the same classes"):
-        draw(*predictions(12), ax=first.axes_)
-    draw(labels[y_true], other, ax=first.axes_, classes=first.classes, **options)
+        draw(*predictions(12), ax=axes)
+    draw(labels[y_true], other, ax=axes, classes=first.classes, **options)
 
 
 def test_logarithmic_histograms_have_one_scale():

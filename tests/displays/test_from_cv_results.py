@@ -45,27 +45,40 @@ def validated(n_classes=2, cv=3):
     return results, X, y
 
 
+@pytest.fixture(scope="module")
+def one_by_one(without_drawing):
+    """Return a function for the displays of the folds, which are not drawn."""
+
+    def make(cls, results, X, y, weight=None):
+        options = {} if cls is RiskCoverageDisplay else {"interval": None}
+        weight = np.ones(len(y)) if weight is None else weight
+        folds = zip(results["estimator"], results["indices"]["test"], strict=True)
+        with without_drawing():
+            return [
+                cls.from_estimator(
+                    estimator, X[rows], y[rows], sample_weight=weight[rows], **options
+                )
+                for estimator, rows in folds
+            ]
+
+    return make
+
+
 def texts(ax):
     return [text.get_text() for text in ax.get_legend().get_texts()]
 
 
 @every_display
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_a_curve_for_each_test_fold(cls, n_classes, without_drawing):
+def test_a_curve_for_each_test_fold(cls, n_classes, one_by_one):
     results, X, y = validated(n_classes, cv=2)
     weight = 1 + np.arange(len(y)) % 3
     displays = cls.from_cv_results(results, X, y, sample_weight=weight)
     assert len(plt.get_fignums()) == 1
     assert len({display.ax_ for display in displays}) == 1
     curve, _ = CURVES[cls]
-    tests = results["indices"]["test"]
-    for display, estimator, rows in zip(
-        displays, results["estimator"], tests, strict=True
-    ):
-        with without_drawing():
-            alone = cls.from_estimator(
-                estimator, X[rows], y[rows], sample_weight=weight[rows]
-            )
+    expected = one_by_one(cls, results, X, y, weight)
+    for display, alone in zip(displays, expected, strict=True):
         np.testing.assert_array_equal(getattr(display, curve), getattr(alone, curve))
     named = [text for text in texts(displays[0].ax_) if "GaussianNB" in text]
     if cls is DecisionCurveDisplay:
@@ -80,11 +93,11 @@ def test_a_curve_for_each_test_fold(cls, n_classes, without_drawing):
 
 
 @every_display
-def test_average(cls, draw_all):
+def test_average(cls, draw_all, one_by_one):
     """In bins and on smooth curves, it is weighted by the samples at each place."""
     results, X, y = validated(cv=2)
     (average,) = cls.from_cv_results(results, X, y, kind="average", name="mean")
-    folds = cls.from_cv_results(results, X, y)
+    folds = one_by_one(cls, results, X, y)
     curve, weight = CURVES[cls]
     values = np.array([getattr(fold, curve) for fold in folds])
     weights = np.ones(values.shape)
