@@ -116,21 +116,22 @@ def test_level_of_equal_errors(metric, n_samples, sample):
 )
 def test_bounds_of_an_error(metric, error):
     """The upper bound is the error itself. Both are equal for significant gaps."""
-    calibrated, off = mean_bounds(metric, ratio=1), mean_bounds(metric, ratio=0.25)
+    calibrated = mean_bounds(metric, ratio=1)
+    off = mean_bounds(metric, ratio=0.25, size=(60, 200))
     assert calibrated[0] == pytest.approx(0, abs=0.02)
     assert 0.04 < calibrated[1] < 0.13
     assert off == pytest.approx([error, error], abs=0.015)
 
 
-def mean_bounds(metric, ratio):
+def mean_bounds(metric, ratio, size=(120, 100)):
     """Return the bounds of an error if `ratio` of the predicted negatives occur."""
     rng = np.random.default_rng(0)
-    said = rng.choice([0.2, 0.5, 0.8], size=(120, 100))
+    said = rng.choice([0.2, 0.5, 0.8], size=size)
     y_true = (rng.uniform(size=said.shape) > ratio * (1 - said)).astype(int)
-    ones, bounds = np.ones(100), []
+    ones, bounds = np.ones(size[1]), []
     for labels, proba in zip(y_true, said, strict=True):
         sample = take_sample(metric, labels, proba, [0, 1], None, stratify=False)
-        bounded, fold = gap_error(sample), rng.integers(N_FOLDS, size=100)
+        bounded, fold = gap_error(sample), rng.integers(N_FOLDS, size=size[1])
         bounds.append((bounded.lower(ones, fold), bounded.upper(ones)))
         assert bounds[-1][1] == pytest.approx(sample.measure())
     return np.mean(bounds, axis=0)
