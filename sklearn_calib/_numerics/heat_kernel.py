@@ -65,6 +65,7 @@ def self_consistent_bandwidth(coefficients: Floats) -> float:
     smallest bandwidth, the smallest bandwidth is returned.
     """
 
+    @cache
     def excess(bandwidth: float) -> float:
         return bandwidth - smoothed_norm(coefficients, bandwidth)
 

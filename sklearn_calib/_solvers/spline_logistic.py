@@ -333,7 +333,7 @@ def estimate(data: Data, part: Ints) -> tuple[Floats, Floats]:
             variance = np.linalg.inv(curvature + np.diag(prior + ROUNDING))
             mean = variance @ target
             previous = used
-            used = np.maximum(1 - prior * np.diag(variance), 0) @ is_in
+            used = np.maximum(1 - prior * variance.diagonal(), 0) @ is_in
             if update > 0 and np.abs(used - previous).max() < FEW:
                 break
         # A step to the middle of the parabola.

@@ -76,18 +76,19 @@ def test_intervals():
     """Debiased intervals for calibration errors, bootstrap intervals for others."""
     metrics = ["neg_ece", "neg_aurc", "neg_mce", "neg_classwise_ece"]
     options = {"n_resamples": 10, "confidence_level": 0.8}
-    table = compare(MODELS, *DATA, metrics=metrics, random_state=3, **options)
+    X, y = FEW
+    table = compare(MODELS, X, y, metrics=metrics, random_state=3, **options)
     for name, model in MODELS.items():
-        proba, labels = model.predict_proba(DATA[0]), model.classes_
+        proba, labels = model.predict_proba(X), model.classes_
         options["random_state"] = np.random.RandomState(3).randint(2**31 - 1)
         row = table.loc[name]
-        expected = bootstrap_interval(aurc_loss, DATA[1], proba, **options)
+        expected = bootstrap_interval(aurc_loss, y, proba, **options)
         np.testing.assert_allclose(row["aurc"][["low", "high"]], expected)
         for column, mode in [("ece", "top_label"), ("classwise_ece", "classwise")]:
-            expected = ece_interval(DATA[1], proba, mode=mode, labels=labels, **options)
+            expected = ece_interval(y, proba, mode=mode, labels=labels, **options)
             np.testing.assert_allclose(row[column][["low", "high"]], expected)
         expected = ece_interval(
-            DATA[1], proba, mode="top_label", norm="max", labels=labels, **options
+            y, proba, mode="top_label", norm="max", labels=labels, **options
         )
         np.testing.assert_allclose(row["mce"][["low", "high"]], expected)
 
@@ -115,13 +116,13 @@ def test_intervals_of_the_names_of_scikit_learn(n_classes):
 
 
 def test_the_same_draws_for_all():
-    twins = {"one": MODELS["bayes"], "two": MODELS["bayes"]}
-    table = compare(twins, *FEW, n_resamples=2, random_state=0)
+    twins, few = {"one": MODELS["bayes"], "two": MODELS["bayes"]}, (X[:6], Y[:6])
+    table = compare(twins, *few, n_resamples=2, random_state=0)
     np.testing.assert_array_equal(table.loc["one"], table.loc["two"])
     with parallel_config("threading"):
-        again = compare(twins, *FEW, n_resamples=2, random_state=0, n_jobs=2)
+        again = compare(twins, *few, n_resamples=2, random_state=0, n_jobs=2)
     np.testing.assert_array_equal(table, again)
-    other = compare(twins, *FEW, n_resamples=2, random_state=1)
+    other = compare(twins, *few, n_resamples=2, random_state=1)
     assert not np.array_equal(table, other)
 
 
@@ -317,7 +318,8 @@ TWO_CLASSES = X[TWO][1::2], Y[TWO][1::2]
 
 
 def test_metrics_are_called_with_probabilities():
-    y, proba = TWO_CLASSES[1], BINARY.predict_proba(TWO_CLASSES[0])
+    X, y = (each[:20] for each in TWO_CLASSES)
+    proba = BINARY.predict_proba(X)
     metrics = {
         "ours": expected_calibration_error,
         "options": partial(expected_calibration_error, n_bins=5, mode="positive"),
@@ -325,7 +327,7 @@ def test_metrics_are_called_with_probabilities():
         "own": partial(own, power=2),
     }
     models = {"model": BINARY, "stored": proba}
-    table = compare(models, *TWO_CLASSES, metrics=metrics, **FAST)
+    table = compare(models, X, y, metrics=metrics, **FAST)
     assert table.loc["model"].equals(table.loc["stored"])
     seed = np.random.RandomState(0).randint(2**31 - 1)
     for name, metric in metrics.items():

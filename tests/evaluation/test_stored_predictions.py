@@ -24,6 +24,7 @@ Y = LABELS[CODES]
 MODEL = LogisticRegression().fit(X[::2], Y[::2])
 X_TEST, Y_TEST = X[1::2], Y[1::2]
 PROBA = MODEL.predict_proba(X_TEST)
+FEW = X_TEST[:6], Y_TEST[:6], PROBA[:6]
 FAST = {"n_resamples": 2, "random_state": 0}
 
 
@@ -37,44 +38,47 @@ FAST = {"n_resamples": 2, "random_state": 0}
     ],
 )
 def test_stored_probabilities_have_the_row_of_their_classifier(form):
-    stored = {"stored": form(PROBA[:6])}
+    X, y, proba = FEW
+    stored = {"stored": form(proba)}
     rows = {**stored, "model": MODEL}
     options = {"metrics": ["accuracy", "neg_log_loss", "neg_ece"], **FAST}
-    table = compare(rows, X_TEST[:6], Y_TEST[:6], **options)
+    table = compare(rows, X, y, **options)
     assert list(table.index) == ["stored", "model"]
     np.testing.assert_allclose(table.loc["stored"], table.loc["model"], rtol=1e-12)
-    alone = compare(stored, None, Y_TEST[:6], **options)
+    alone = compare(stored, None, y, **options)
     pd.testing.assert_frame_equal(alone, table.loc[["stored"]], check_frame_type=False)
 
 
 def test_columns_of_stored_probabilities_are_labels():
     order = [2, 0, 1]
     options = {"labels": MODEL.classes_[order], **FAST}
-    rows = {"stored": PROBA[:, order], "model": MODEL}
-    table = compare(rows, X_TEST, Y_TEST, **options)
+    X, y, proba = FEW
+    rows = {"stored": proba[:, order], "model": MODEL}
+    table = compare(rows, X, y, **options)
     np.testing.assert_allclose(table.loc["stored"], table.loc["model"], rtol=1e-12)
     # A class may then be absent.
-    some = Y_TEST != "pear"
-    rows, metrics = {"stored": PROBA[some][:, order]}, ["accuracy", "neg_ece"]
-    compare(rows, None, Y_TEST[some], metrics=metrics, **options)
+    some = y != "pear"
+    rows, metrics = {"stored": proba[some][:, order]}, ["accuracy", "neg_ece"]
+    compare(rows, None, y[some], metrics=metrics, **options)
 
 
 def test_names_of_columns_in_another_order_are_refused():
-    frame = pd.DataFrame(PROBA, columns=MODEL.classes_)
+    X, y, proba = FEW
+    frame = pd.DataFrame(proba, columns=MODEL.classes_)
     other = frame[LABELS]
     with pytest.raises(ValueError, match=r"= estimators\['stored'\]\[\['apple', 'p"):
-        compare({"stored": other}, None, Y_TEST, **FAST)
+        compare({"stored": other}, None, y, **FAST)
     rows = {"stored": other, "model": MODEL}
-    table = compare(rows, X_TEST, Y_TEST, labels=LABELS, **FAST)
+    table = compare(rows, X, y, labels=LABELS, **FAST)
     np.testing.assert_allclose(table.loc["stored"], table.loc["model"], rtol=1e-12)
     pd.testing.assert_frame_equal(
-        compare({"stored": frame}, None, Y_TEST, **FAST), table.loc[["stored"]]
+        compare({"stored": frame}, None, y, **FAST), table.loc[["stored"]]
     )
 
 
 def test_one_column_is_the_positive_class():
-    y = Y_TEST == "plum"
-    proba = PROBA[:, 2]
+    y = FEW[1] == "plum"
+    proba = FEW[2][:, 2]
     both = np.column_stack([1 - proba, proba])
     metrics = ["accuracy", "roc_auc", "neg_ece", "neg_l2_calibration_error"]
     rows = {"1-d": proba, "column": proba[:, None], "both": both}
@@ -138,7 +142,8 @@ def test_top_label_data():
 
 @pytest.mark.parametrize("n_resamples", [0, 5])
 def test_one_column_for_each_metric(n_resamples):
-    table = compare({"a": PROBA}, None, Y_TEST, n_resamples=n_resamples, random_state=0)
+    _, y, proba = FEW
+    table = compare({"a": proba}, None, y, n_resamples=n_resamples, random_state=0)
     cells = table.formatted(digits=2)
     assert list(cells.columns) == [
         "accuracy",
@@ -159,7 +164,8 @@ def test_one_column_for_each_metric(n_resamples):
 
 def test_parts_of_a_table():
     """Sorted and selected rows are printed alike, and single metrics as numbers."""
-    table = compare({"a": PROBA, "b": PROBA}, None, Y_TEST, **FAST)
+    _, y, proba = FEW
+    table = compare({"a": proba, "b": proba}, None, y, **FAST)
     turned = table.sort_values(("ece", "value")).iloc[::-1]
     cells = table.formatted()
     assert repr(turned) == repr(cells.loc[turned.index])
@@ -172,10 +178,10 @@ def test_parts_of_a_table():
 
 
 def tables():
-    rows = {"a long name of a classifier": PROBA, "b": PROBA}
-    yield compare(rows, None, Y_TEST, **FAST)
-    for options in ({}, {"confidence_level": 0.9}, {"groups": np.arange(15) % 2}):
-        yield calibration_report(Y_TEST, PROBA, **FAST, **options)
+    _, y, proba = FEW
+    yield compare({"a long name of a classifier": proba, "b": proba}, None, y, **FAST)
+    for options in ({}, {"confidence_level": 0.9}, {"groups": np.arange(6) % 2}):
+        yield calibration_report(y, proba, **FAST, **options)
 
 
 def test_tables_are_printed_within_80_columns():

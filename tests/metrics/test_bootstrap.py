@@ -164,7 +164,7 @@ def test_a_draw_is_the_repeated_sample(seed, n_samples):
 @settings(max_examples=10)
 @given(order=st.permutations(range(3)))
 def test_order_of_classes_does_not_matter(order):
-    labels, proba = draw_classes(np.random.default_rng(0), n_samples=30)
+    labels, proba = draw_classes(np.random.default_rng(0), n_samples=12)
     options = {"n_resamples": 5, "random_state": 0}
     assert bootstrap_interval(
         aurc_loss, labels, proba[:, order], labels=order, **options
@@ -174,7 +174,7 @@ def test_order_of_classes_does_not_matter(order):
 @pytest.mark.parametrize("metric", [aurc_loss, ks_calibration_error])
 @pytest.mark.parametrize("stratify", [False, True])
 def test_names_of_classes_do_not_matter(metric, stratify):
-    labels, proba = draw_classes(np.random.default_rng(0), n_samples=30)
+    labels, proba = draw_classes(np.random.default_rng(0), n_samples=12)
     options = {"n_resamples": 5, "random_state": 0, "stratify": stratify}
     expected = bootstrap_interval(metric, labels, proba, **options)
     named = np.array(["ash", "elm", "oak"])[labels]
@@ -226,7 +226,7 @@ def test_strata_keep_their_size(method):
     "metric", [aurc_loss, ks_calibration_error, expected_calibration_error]
 )
 def test_jobs_do_not_matter(metric):
-    data = draw_classes(np.random.default_rng(0), n_samples=30)
+    data = draw_classes(np.random.default_rng(0), n_samples=12)
     options = {"n_resamples": 5, "random_state": 3}
     one = bootstrap_interval(metric, *data, **options)
     with parallel_config("threading"):

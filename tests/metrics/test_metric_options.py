@@ -28,7 +28,7 @@ RNG = np.random.default_rng(0)
 P = RNG.integers(1, 10, size=30) / 10
 Y = (RNG.uniform(size=30) < P).astype(int)
 GROUPS = np.arange(30) % 2
-FEW = {"n_resamples": 5, "random_state": 0}
+FEW = {"n_resamples": 3, "random_state": 0}
 CELLS = CalibrationAccumulator(labels=[0, 1], mode="positive").update(Y, P)
 
 

@@ -97,8 +97,8 @@ DRAWS = {"confidence_level": 0.8, "n_resamples": 6, "random_state": 0}
 @pytest.mark.parametrize("weighted", [False, True])
 def test_intervals(metric, weighted):
     """Those of each label alone, and of the mean over the labels."""
-    y, proba = Y[:14], PROBA[:14]
-    options = {"sample_weight": np.arange(14) % 3} if weighted else {}
+    y, proba = Y[:8], PROBA[:8]
+    options = {"sample_weight": np.arange(8) % 3} if weighted else {}
     table = per_label(metric, y, proba, **options, **DRAWS)
     assert list(table.columns) == ["value", "low", "high"]
     assert list(table.index) == [0, 1, 2, "macro"]
