@@ -182,7 +182,7 @@ def test_compare_needs_a_scorer_with_groups(name, problem):
         compare(models, X, y, metrics=[name])
     options = {"response_method": "predict_proba", "greater_is_better": False}
     scorer = make_scorer(multicalibration_error, groups=groups, **options)
-    draws = {"n_resamples": 10, "random_state": 0}
+    draws = {"n_resamples": 4, "random_state": 0}
     table = compare(models, X, y, metrics={"error": scorer}, **draws)["error"]
     expected = expected_score("neg_multicalibration_error", models["one"], X, y, groups)
     assert table["value"].item() == pytest.approx(-expected)

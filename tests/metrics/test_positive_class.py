@@ -42,7 +42,7 @@ EXCUSED = {
 NAMES = np.array(["leave", "stay"])
 
 
-def problem(n_samples=300):
+def problem(n_samples=80):
     """Return labels and overconfident probabilities, whose complements are exact."""
     rng = np.random.default_rng(0)
     positive = rng.integers(320, 704, n_samples) / 1024
@@ -136,7 +136,7 @@ def per_group_values(metric, y_true, y_proba, **options):
 )
 def test_functions_of_metrics(measure, function):
     """Also where they draw labels from the probabilities, or compute the error."""
-    y_true, y_proba = problem(30)
+    y_true, y_proba = problem(12)
     expected = function(measure, swap(y_true), y_proba[:, 0])
     first = partial(measure, pos_label="leave")
     assert_array_equal(function(first, y_true, y_proba[:, 0]), expected)
