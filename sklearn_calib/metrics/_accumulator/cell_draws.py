@@ -36,7 +36,7 @@ class CellSample(Resample):
         if weight is not None:
             correct, total = weight[0], weight.sum(axis=0)
             seen = total > 0
-            gap = total * self._mean() - correct
+            gap = total * self._mean - correct
             cells = Cells(cells.place[seen], np.array([total, gap, correct])[:, seen])
         return check_number(
             evaluate(cells, self.grid, 1, self.metric, self.mode, self.options)
@@ -51,10 +51,8 @@ class CellSample(Resample):
         return {"weight": unit * rng_of(seed).binomial(whole(counts), 0.5)}
 
     def draw_calibrated(self, seed: int) -> dict[str, Array]:
-        weight, squares = self.cells.with_squares()[[0, 3]]
-        unit = weight_of_one(weight, squares)
-        n_samples, mean = whole(weight / unit), np.clip(self._mean(), 0, 1)
-        correct = rng_of(seed).binomial(n_samples, mean)
+        n_samples, chance, unit = self._calibrated
+        correct = rng_of(seed).binomial(n_samples, chance)
         return {"weight": unit * np.array([correct, n_samples - correct])}
 
     def leave_out(self, _: np.random.RandomState, seed: int) -> tuple[Draw, int]:
@@ -67,6 +65,14 @@ class CellSample(Resample):
 
         return leave_out, JACKKNIFE_PARTS
 
+    @cached_property
+    def _calibrated(self) -> tuple[Ints, Floats, Floats]:
+        """Return the numbers of samples, the confidences and the weight of a sample."""
+        weight, squares = self.cells.with_squares()[[0, 3]]
+        unit = weight_of_one(weight, squares)
+        return whole(weight / unit), np.clip(self._mean, 0, 1), unit
+
+    @cached_property
     def _mean(self) -> Floats:
         """Return the mean confidence of each cell."""
         weight, gap, correct = self.cells.sums[:3]

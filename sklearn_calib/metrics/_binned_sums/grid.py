@@ -66,9 +66,13 @@ class Grid(NamedTuple):
         if self.strategy == "quantile":
             ends = quantile_ends(weight.cumsum(), self.n_bins)
         else:
-            last = self.cell_of(self.uniform_edges())
-            ends = np.searchsorted(cells, last, side="right")
-        return np.r_[ends, len(cells)]
+            ends = np.searchsorted(cells, self._last_cells(), side="right")
+        return np.append(ends, len(cells))
+
+    @lru_cache(maxsize=8)  # noqa: B019 - a few small arrays
+    def _last_cells(self) -> Ints:
+        """Return the last cell of each uniform bin but the last one."""
+        return self.cell_of(self.uniform_edges())
 
     def uniform_edges(self, values: Floats | None = None) -> Floats:
         """Return the edges of uniform bins, if any, in the dtype of the values."""
@@ -146,7 +150,7 @@ class Cells(NamedTuple):
 
     def in_bins(self, grid: Grid) -> Floats:
         """Return the sums over the bins of the only row, of shape (3, n_bins)."""
-        cumulated = np.pad(self.sums[:3].cumsum(axis=1), ((0, 0), (1, 0)))
+        cumulated = np.hstack([np.zeros((3, 1)), self.sums[:3].cumsum(axis=1)])
         ends = grid.bin_ends(self.place, self.sums[0])
         return np.diff(cumulated[:, ends], axis=1, prepend=0)
 
