@@ -98,9 +98,9 @@ def chunked(y_true, y_proba, weight, mode="top_label", **params):
 
 
 @cache
-def recorded(seed, n_classes, scale, weighted=False):
+def recorded(seed, n_classes, scale, weighted=False, n_samples=1000):
     """Return predictions, their weights by name, and the accumulator of both."""
-    y_true, y_proba, weight = problem(seed, n_classes, scale, weighted)
+    y_true, y_proba, weight = problem(seed, n_classes, scale, weighted, n_samples)
     mode = "positive" if n_classes == 2 else "top_label"
     y_proba = y_proba[:, 1] if n_classes == 2 else y_proba
     given = {} if weight is None else {"sample_weight": weight}
@@ -120,7 +120,9 @@ def check(metric, options, tolerance, y_true, y_proba, given, accumulator):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("scale", [1, 3, 8])
 def test_metrics_of_the_predicted_class(name, weighted, scale):
-    data = recorded(0, 4, scale, weighted)
+    # The KDE compares all pairs of samples.
+    n_samples = 500 if name == "kde" else 1000
+    data = recorded(0, 4, scale, weighted, n_samples)
     value, bound = check(*TOP_LABEL[name], *data)
     assert data[-1].compute(bound) == value
 
