@@ -17,6 +17,16 @@ Y_PROBA = np.array([[0.9, 0.1], [0.8, 0.2], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]])
 
 @pytest.fixture
 def display():
+    return draw_first()
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    """Return a display that tests only read."""
+    return draw_first()
+
+
+def draw_first():
     return RiskCoverageDisplay.from_predictions(Y_TRUE, Y_PROBA, name="first")
 
 
@@ -36,23 +46,23 @@ def legend_texts(ax):
     return [text.get_text() for text in ax.get_legend().get_texts()]
 
 
-def test_curve_passes_through_the_thresholds(display):
+def test_curve_passes_through_the_thresholds(drawn):
     coverage, risk, _ = risk_coverage_curve(Y_TRUE, Y_PROBA)
     assert_allclose(risk, [0, 1 / 3, 1 / 2, 2 / 5])
-    assert_allclose(risk_at(coverage, display.line_), risk, atol=1e-12)
-    assert_allclose(display.risk[-1], 0.4)
+    assert_allclose(risk_at(coverage, drawn.line_), risk, atol=1e-12)
+    assert_allclose(drawn.risk[-1], 0.4)
 
 
-def test_ties_are_in_any_order(display):
+def test_ties_are_in_any_order(drawn):
     """The second and third sample are tied, and one of them is correct."""
-    assert_allclose(risk_at(0.4, display.line_), 0.5 / 2)
+    assert_allclose(risk_at(0.4, drawn.line_), 0.5 / 2)
 
 
-def test_oracle_and_random_order(display):
-    oracle = risk_at([0.2, 0.6, 0.8, 1], display.oracle_line_)
+def test_oracle_and_random_order(drawn):
+    oracle = risk_at([0.2, 0.6, 0.8, 1], drawn.oracle_line_)
     assert_allclose(oracle, [0, 0, 1 / 4, 2 / 5], atol=1e-12)
-    assert_allclose(display.random_line_.get_ydata(), 0.4)
-    assert (display.oracle_risk <= display.risk + 1e-12).all()
+    assert_allclose(drawn.random_line_.get_ydata(), 0.4)
+    assert (drawn.oracle_risk <= drawn.risk + 1e-12).all()
 
 
 def test_oracle_of_the_log_loss():
@@ -65,16 +75,16 @@ def test_oracle_of_the_log_loss():
     assert display.ax_.get_ylabel() == "Risk (mean log loss)"
 
 
-def test_area_under_the_curve_is_in_the_legend(display):
-    assert display.aurc == pytest.approx(aurc_loss(Y_TRUE, Y_PROBA))
-    assert display.line_.get_label() == f"first (AURC {display.aurc:.4f})"
-    assert legend_texts(display.ax_) == [
-        display.line_.get_label(),
+def test_area_under_the_curve_is_in_the_legend(drawn):
+    assert drawn.aurc == pytest.approx(aurc_loss(Y_TRUE, Y_PROBA))
+    assert drawn.line_.get_label() == f"first (AURC {drawn.aurc:.4f})"
+    assert legend_texts(drawn.ax_) == [
+        drawn.line_.get_label(),
         "Random order",
         "Oracle",
     ]
-    assert display.ax_.get_xlabel() == "Coverage"
-    assert display.ax_.get_ylabel() == "Risk (error rate)"
+    assert drawn.ax_.get_xlabel() == "Coverage"
+    assert drawn.ax_.get_ylabel() == "Risk (error rate)"
 
 
 def test_options_are_passed_on():

@@ -220,7 +220,7 @@ def compare_calibrated(scorers, n_samples=500, **options):
 
 def test_a_scorer_has_the_row_of_its_name():
     names = ["accuracy", "neg_log_loss", *SCORERS]
-    few = {"n_samples": 4, "n_resamples": 1}
+    few = {"n_samples": 3, "n_resamples": 1}
     by_name = compare_calibrated({name: name for name in names}, **few)
     by_object = compare_calibrated({name: get_scorer(name) for name in names}, **few)
     pd.testing.assert_frame_equal(by_name, by_object)

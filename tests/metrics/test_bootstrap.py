@@ -247,17 +247,17 @@ def test_progress_is_reported(capfd):
 def test_draws_use_one_thread_of_blas():
     """With more, small matrices take up to twenty times as long."""
 
-    def n_threads():
-        blas = ThreadpoolController().select(user_api="blas")
-        return {each["num_threads"] for each in blas.info()}
-
+    blas = ThreadpoolController().select(user_api="blas")
     seen = []
+
+    def n_threads():
+        return {each["num_threads"] for each in blas.info()}
 
     def metric(_, y_proba, *, sample_weight):
         seen.append(n_threads())
         return sample_weight @ y_proba
 
-    with ThreadpoolController().limit(limits=2, user_api="blas"):
+    with blas.limit(limits=2):
         before = n_threads()
         bootstrap_interval(metric, [0, 1], [0.2, 0.7], n_resamples=2, random_state=0)
         assert n_threads() == before

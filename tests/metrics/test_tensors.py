@@ -15,9 +15,9 @@ EXCUSED: dict[str, dict[str, str]] = {}
 
 def problem(n_classes=3):
     rng = np.random.default_rng(0)
-    y_proba = rng.dirichlet(np.ones(n_classes), 200)
-    y_true = rng.integers(n_classes, size=200)
-    return y_true, y_proba, rng.integers(1, 4, size=200).astype(float)
+    y_proba = rng.dirichlet(np.ones(n_classes), 80)
+    y_true = rng.integers(n_classes, size=80)
+    return y_true, y_proba, rng.integers(1, 4, size=80).astype(float)
 
 
 def tensors(*arrays):

@@ -65,7 +65,7 @@ def test_groups_of_weight_zero_are_ignored():
 
 def test_interval():
     metric = partial(worst_group, expected_calibration_error, groups=GROUPS)
-    options = {"n_resamples": 50, "random_state": 0}
+    options = {"n_resamples": 20, "random_state": 0}
     low, high = bootstrap_interval(metric, Y, PROBA, **options)
     assert 0 <= low < metric(Y, PROBA) < high
 
