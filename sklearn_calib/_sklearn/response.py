@@ -237,8 +237,10 @@ def fill_absent(
     probability, they get zero, as the other classes; calibrators replace zeros. The
     logits are the smallest of the row.
     """
+    if scores.shape[1] == len(classes):
+        return scores
     is_present = np.isin(classes, present)
-    if is_present.all() or scores.shape[1] != is_present.sum():
+    if scores.shape[1] != is_present.sum():
         return scores
     filled = np.empty((len(scores), len(classes)), scores.dtype)
     smallest = scores.min(axis=1, keepdims=True)

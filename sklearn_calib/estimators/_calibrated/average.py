@@ -140,9 +140,9 @@ def _fit(pairs: Floats, codes: Ints, weight: Floats, n_members: int) -> Pool:
 
 def _offsets(logits: Floats, weight: Floats, frequencies: Floats) -> Floats:
     """Return the offsets for which the mean of the softmax is `frequencies`."""
-    offset = np.zeros_like(frequencies)
+    offset, shares = np.zeros_like(frequencies), weight / weight.sum()
     for _ in range(MAX_STEPS):
-        found = np.average(softmax(logits + offset), axis=0, weights=weight)
+        found = shares @ softmax(logits + offset)
         step = log_of_tiny(frequencies) - log_of_tiny(found)
         offset += step
         if np.abs(step).max() < TOLERANCE:
