@@ -148,7 +148,7 @@ def global_state():
 def test_the_state_of_torch_is_left_alone(error, params):
     callbacks = [] if error is None else [Fail(error)]
     net = NeuralClassifier(
-        max_epochs=3, random_state=0, dtype="float64", callbacks=callbacks, **params
+        max_epochs=2, random_state=0, dtype="float64", callbacks=callbacks, **params
     )
     before = global_state()
     if error is None:

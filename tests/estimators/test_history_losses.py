@@ -17,7 +17,7 @@ NET = NeuralClassifier(
     loss="crl",
     module__hidden_sizes=(8,),
     module__dropout=0.3,
-    max_epochs=4,
+    max_epochs=3,
     batch_size=101,
     random_state=0,
 )
@@ -40,7 +40,7 @@ class SeeTraining(Callback):
 def test_the_history_belongs_to_the_samples():
     net = clone(NET).set_params(callbacks=[SeeTraining()]).fit(X, y)
     callback = dict(net.callbacks_)["SeeTraining"]
-    np.testing.assert_array_equal(callback.seen, 4)
+    np.testing.assert_array_equal(callback.seen, 3)
     expected = np.column_stack([callback.n_correct, callback.seen])
     np.testing.assert_array_equal(net.criterion_.history, expected)
 
@@ -48,7 +48,7 @@ def test_the_history_belongs_to_the_samples():
 def test_held_out_samples_have_no_history():
     net = clone(NET).set_params(validation_fraction=0.2).fit(X, y)
     assert net.criterion_.history.shape == (162, 2)
-    assert (net.criterion_.history[:, 1] == 4).all()
+    assert (net.criterion_.history[:, 1] == 3).all()
 
 
 def test_the_ranking_changes_the_network():
@@ -61,7 +61,7 @@ def test_a_resumed_run_equals_a_whole_one(tmp_path):
     checkpoint = Checkpoint(monitor=None, dirname=tmp_path)
     clone(NET).set_params(max_epochs=2, callbacks=[checkpoint]).fit(X, y)
     resumed = clone(NET).set_params(
-        max_epochs=2, callbacks=[LoadInitState(Checkpoint(dirname=tmp_path))]
+        max_epochs=1, callbacks=[LoadInitState(Checkpoint(dirname=tmp_path))]
     )
     resumed.fit(X, y)
     np.testing.assert_array_equal(resumed.predict_proba(X), whole.predict_proba(X))
@@ -70,7 +70,7 @@ def test_a_resumed_run_equals_a_whole_one(tmp_path):
 
 def test_a_new_fit_has_a_new_history():
     net = clone(NET).fit(X, y).fit(X, y)
-    assert (net.criterion_.history[:, 1] == 4).all()
+    assert (net.criterion_.history[:, 1] == 3).all()
 
 
 def test_another_validation_set_has_another_history():

@@ -15,7 +15,7 @@ from skorch.callbacks import (
 from sklearn_calib import NeuralClassifier
 from sklearn_calib.losses import CrossEntropyLoss
 
-X, y = make_classification(n_samples=300, n_informative=5, n_classes=3, random_state=0)
+X, y = make_classification(n_samples=200, n_informative=5, n_classes=3, random_state=0)
 
 
 class Counter(CrossEntropyLoss):
@@ -42,28 +42,28 @@ class Watch(Callback):
 
 
 def make_net(**params):
-    return NeuralClassifier(random_state=0, refit=True, max_epochs=4).set_params(
+    return NeuralClassifier(random_state=0, refit=True, max_epochs=3).set_params(
         **params
     )
 
 
 def test_the_second_run_has_all_data_and_the_states_of_the_first():
     net = make_net(loss=Counter, callbacks=[Watch()]).fit(X, y)
-    assert dict(net.callbacks_)["Watch"].epochs == [(epoch, 300) for epoch in range(4)]
-    assert len(net.validation_history_[:, "valid_log_loss"]) == 4
+    assert dict(net.callbacks_)["Watch"].epochs == [(epoch, 200) for epoch in range(3)]
+    assert len(net.validation_history_[:, "valid_log_loss"]) == 3
     assert "valid_log_loss" not in net.history_[-1]
 
 
 def test_without_a_state_it_is_a_run_without_validation_data():
     net = make_net(validation_fraction=0.2).fit(X, y)
-    plain = NeuralClassifier(random_state=0, max_epochs=4).fit(X, y)
+    plain = NeuralClassifier(random_state=0, max_epochs=3).fit(X, y)
     np.testing.assert_array_equal(net.predict_proba(X), plain.predict_proba(X))
 
 
 def test_nothing_held_out_nothing_to_repeat():
     net = make_net().fit(X, y)
     assert not hasattr(net, "validation_history_")
-    assert len(net.history_) == 4
+    assert len(net.history_) == 3
 
 
 def test_a_later_fit_forgets_the_validation_history():
@@ -86,9 +86,9 @@ def test_early_stopping_gives_the_number_of_epochs():
 
 
 def test_weights_and_settings_hold_in_both_runs():
-    weight = np.arange(300) % 3
+    weight = np.arange(200) % 3
     net = make_net(loss=Counter).fit(X, y, sample_weight=weight)
-    assert net.history_[-1, "batches", :, "train_batch_size"] == [128, 72]
+    assert net.history_[-1, "batches", :, "train_batch_size"] == [128, 5]
 
 
 def test_warm_start_has_no_start_to_go_back_to():
@@ -120,8 +120,8 @@ def test_a_callback_that_cannot_go_through_both_runs(callback):
 def test_a_loss_with_a_history_and_a_base_that_learns():
     """Each run has its own history; the gammas are those of the first run."""
     net = make_net(loss="crl", loss__base="adafocal", loss__base__n_bins=3).fit(X, y)
-    assert net.criterion_.history.shape == (300, 2)
-    assert (net.criterion_.history[:, 1] == 4).all()
+    assert net.criterion_.history.shape == (200, 2)
+    assert (net.criterion_.history[:, 1] == 3).all()
     last = net.validation_history_[-2, "gamma"]  # the last epoch trained with these
     np.testing.assert_allclose(net.criterion_.base_.gamma, last, rtol=1e-6)
 

@@ -13,7 +13,7 @@ from sklearn_calib import NeuralClassifier
 from sklearn_calib.estimators import MLP
 
 X, y = make_classification(
-    n_samples=300, n_informative=6, n_classes=3, flip_y=0.2, random_state=0
+    n_samples=200, n_informative=6, n_classes=3, flip_y=0.2, random_state=0
 )
 # Dropout and shuffling draw random numbers in every epoch.
 NET = NeuralClassifier(module__dropout=0.5, max_epochs=3, random_state=3)

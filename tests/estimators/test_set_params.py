@@ -31,7 +31,7 @@ from sklearn_calib.losses import FocalLoss
 X, y = make_classification(
     n_samples=150, n_informative=6, n_classes=3, flip_y=0.2, random_state=0
 )
-NET = NeuralClassifier(MLP, max_epochs=3, random_state=0)
+NET = NeuralClassifier(MLP, max_epochs=2, random_state=0)
 
 
 class SmallMLP(MLP):
@@ -76,7 +76,7 @@ CHANGES = [
     {"iterator_train": DataLoader},
     {"iterator_valid__batch_size": 7},
     {"dataset": Tripled, "dataset__factor": 2},
-    {"callbacks": [("stop", EarlyStopping("train_loss", patience=1, threshold=1e9))]},
+    {"callbacks": [("stop", EarlyStopping("train_loss", 1, 1e9, load_best=True))]},
     {"callbacks": [LRScheduler("StepLR", step_size=1)]},
     {"callbacks__update_loss__update_every": 1, "loss": "adafocal"},
     {"callbacks__update_loss": UpdateLoss(2), "loss": "adafocal"},
@@ -85,7 +85,7 @@ CHANGES = [
     {"validation_fraction": 0.3, "refit": True},
     {"batch_transform": Mixup()},
     {"batch_size": 20},
-    {"max_epochs": 5},
+    {"max_epochs": 3},
     {"random_state": 1},
     {"dtype": "float64"},
     {"posterior": True, "loss": "focal"},
