@@ -49,7 +49,7 @@ class KeepPredictions(Callback):
 
 def fit(record, *others, sample_weight=None, **params):
     net = NeuralClassifier(
-        **{"loss": "focal", "max_epochs": 3, "random_state": 0, **params},
+        **{"loss": "focal", "max_epochs": 2, "random_state": 0, **params},
         validation_fraction=0.3,
         callbacks=[record, *others],
     )
@@ -90,7 +90,7 @@ def test_common_bins(sample_weight):
 
 def test_common_bins_hold_equal_numbers_of_the_validation_set():
     net = fit(RecordBins(n_bins=5))
-    assert net.history_[:, "bin_weight"] == [[18.0] * 5] * 3
+    assert net.history_[:, "bin_weight"] == [[18.0] * 5] * 2
 
 
 def test_independent_bins():
@@ -159,7 +159,7 @@ def test_recording_changes_nothing_else(seed):
             ),
             train_split=ValidSplit(3),
             iterator_valid=DataLoader,
-            max_epochs=3,
+            max_epochs=2,
             random_state=seed,
             callbacks=callbacks,
         )
