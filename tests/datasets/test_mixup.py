@@ -85,7 +85,7 @@ def test_trains_another_network_and_repeats_it():
 
 
 def test_makes_a_network_less_confident():
-    plain = clone(NET).set_params(max_epochs=10, lr=0.01)
+    plain = clone(NET).set_params(max_epochs=3, lr=0.03)
     mixed = clone(plain).set_params(batch_transform=Mixup(alpha=0.4))
     confidence = [
         net.fit(X, y).predict_proba(X).max(1).mean() for net in (plain, mixed)

@@ -135,7 +135,7 @@ def of_slices(wrapper):
 
 
 def few_epochs(wrapper):
-    return clone(wrapper).set_params(estimator__max_epochs=3)
+    return clone(wrapper).set_params(estimator__max_epochs=2)
 
 
 @cache

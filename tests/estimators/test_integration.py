@@ -22,12 +22,12 @@ from sklearn_calib import NeuralClassifier
 @pytest.fixture(scope="module")
 def data():
     X, y = make_classification(
-        n_samples=300, n_informative=6, n_classes=3, flip_y=0.1, random_state=0
+        n_samples=200, n_informative=6, n_classes=3, flip_y=0.1, random_state=0
     )
     return X, np.array(["no", "perhaps", "yes"])[y]
 
 
-NET = NeuralClassifier(module__hidden_sizes=(8,), max_epochs=3, lr=0.01, random_state=0)
+NET = NeuralClassifier(module__hidden_sizes=(8,), max_epochs=2, lr=0.03, random_state=0)
 
 
 def test_is_a_classifier():
@@ -37,7 +37,7 @@ def test_is_a_classifier():
 def test_cross_val_predict(data):
     with joblib.parallel_config("threading", n_jobs=2):
         proba = cross_val_predict(NET, *data, method="predict_proba", cv=3)
-    assert proba.shape == (300, 3)
+    assert proba.shape == (200, 3)
     assert log_loss(data[1], proba) < np.log(3)
 
 
@@ -87,12 +87,12 @@ def test_ensembles_that_need_weights(data):
         AdaBoostClassifier(NET, n_estimators=2),
         BaggingClassifier(NET, 2),
     ):
-        assert ensemble.fit(*data).predict_proba(data[0]).shape == (300, 3)
+        assert ensemble.fit(*data).predict_proba(data[0]).shape == (200, 3)
 
 
 def test_weights_are_routed(data):
     X, y = data
-    weight = np.random.default_rng(0).uniform(size=300)
+    weight = np.random.default_rng(0).uniform(size=200)
     with sklearn.config_context(enable_metadata_routing=True):
         net = clone(NET).set_fit_request(sample_weight=True)
         net.set_score_request(sample_weight=True)

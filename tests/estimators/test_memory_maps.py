@@ -14,9 +14,9 @@ NET = NeuralClassifier(module__hidden_sizes=(8,), max_epochs=1, random_state=0)
 
 @pytest.fixture
 def mapped(tmp_path):
-    """A read-only memory map of 2 MB, and labels."""
+    """A read-only memory map of 1.6 MB, and labels."""
     rng = np.random.default_rng(0)
-    rows = rng.normal(size=(2500, 200)).astype(np.float32)
+    rows = rng.normal(size=(2000, 200)).astype(np.float32)
     rows.tofile(tmp_path / "X.bin")
     X = np.memmap(tmp_path / "X.bin", np.float32, mode="r", shape=rows.shape)
     return X, (rows[:, 0] > 0).astype(np.int64)
@@ -52,6 +52,6 @@ def test_read_only_rows_of_a_dataset(mapped):
 
 def test_a_memory_map_of_bytes_is_converted_by_the_batch(mapped, peak_memory):
     X, y = mapped[0].view(np.uint8), mapped[1]
-    net = clone(NET).set_params(batch_size=32).fit(X[:32], y[:32])  # loads modules
+    net = clone(NET).set_params(batch_size=50).fit(X[:50], y[:50])  # loads modules
     data = Dataset(X, y)
     assert peak_memory(lambda: net.fit(data, classes=[0, 1])) < X.nbytes / 3

@@ -41,7 +41,7 @@ def test_threads_fit_and_predict_at_once(estimator):
 def test_a_search_in_threads():
     grid = {"lr": [0.01, 0.1], "loss": ["focal", "brier"]}
     net = clone(NET).set_params(module__hidden_sizes=(8,), max_epochs=1)
-    search = GridSearchCV(net, grid, cv=2, scoring="neg_log_loss")
+    search = GridSearchCV(net, grid, cv=2, scoring="neg_log_loss", refit=False)
     expected = clone(search).fit(X, y).cv_results_["mean_test_score"]
     folds = cross_val_predict(net, X, y, cv=2, method="predict_proba")
     with joblib.parallel_backend("threading", n_jobs=4):

@@ -27,7 +27,7 @@ def fit(layer, **params):
     net = NeuralClassifier(EndsIn, module__layer=layer, **SEEDED).set_params(**params)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        net.fit(X[:60], y[:60])
+        net.fit(X[:30], y[:30])
     return sum("Remove the softmax at the end" in str(w.message) for w in caught)
 
 
@@ -62,7 +62,7 @@ def test_every_call_of_fit_warns():
 def test_the_warning_is_worth_following():
     """Without the softmax, the same network becomes confident."""
     net = NeuralClassifier(EndsIn, module__layer=nn.Softmax(dim=1), **SEEDED)
-    net.set_params(batch_size=16)
+    net.set_params(batch_size=32, lr=0.03)
     with pytest.warns(UserWarning, match="look like probabilities"):
         squashed = net.fit(X, y).predict_proba(X)
     # The softmax of probabilities never exceeds e / (e + n_classes - 1).
