@@ -117,7 +117,7 @@ def describe_with(callback):
 
 def build_stopping(file):
     net = script.build("cross_entropy", file, 60)
-    return net.set_params(early_stopping=True, n_iter_no_change=3, lr=0.02)
+    return net.set_params(early_stopping=True, n_iter_no_change=3, lr=0.03)
 
 
 @cache

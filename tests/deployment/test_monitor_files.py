@@ -42,6 +42,12 @@ def monitored(stream, **options):
     return monitor
 
 
+@pytest.fixture(scope="module")
+def honest(stream):
+    """Return the document of a monitor as text."""
+    return json.dumps(to_dict(monitored(stream[:20])))
+
+
 @pytest.mark.parametrize("n_batches", [0, 1, 5, 40])
 def test_saved_monitors(stream, n_batches, tmp_path):
     """A loaded monitor goes on like the original."""
@@ -72,8 +78,8 @@ def test_saved_monitors(stream, n_batches, tmp_path):
         (("alarm_at_",), 1.5, "alarm_at_"),
     ],
 )
-def test_crafted_monitors(path, value, match, stream):
-    document = json.loads(json.dumps(to_dict(monitored(stream[:20]))))
+def test_crafted_monitors(path, value, match, honest):
+    document = json.loads(honest)
     from_dict(document)
     *keys, last = path
     place = document["object"]["state"]

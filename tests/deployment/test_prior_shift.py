@@ -205,7 +205,7 @@ def test_pandas_pipelines_and_searches():
     np.testing.assert_array_equal(model.feature_names_in_, frame.columns)
     np.testing.assert_array_equal(model.classes_, NAMES)
     search = GridSearchCV(
-        shift(LogisticRegression()), {"estimator__C": [0.1, 1], "priors": [None]}
+        shift(LogisticRegression()), {"estimator__C": [0.1, 1], "priors": [None]}, cv=2
     )
     assert search.fit(X, y).best_estimator_.n_features_in_ == 3
 

@@ -190,7 +190,7 @@ def test_draws_agree_with_maxima_of_resampled_rows():
     _, proba = draw(500, NEW)
     likelihood, weight, counts = proba / TRAIN, np.ones(500), 3 * TRAIN
     start, _ = _fit(likelihood, weight, counts)
-    options = counts, 200, np.random.RandomState(0)
+    options = counts, 100, np.random.RandomState(0)
     draws = _draw(likelihood, weight, start, *options)
     rng = np.random.RandomState(0)
     for found in draws:
@@ -202,7 +202,7 @@ def test_draws_agree_with_maxima_of_resampled_rows():
 
 def test_interval_contains_the_estimate_and_narrows():
     widths = []
-    for n_samples in (1000, 16_000):
+    for n_samples in (500, 8000):
         _, proba = draw(n_samples, NEW)
         priors, interval = estimate_priors(proba, TRAIN, random_state=0)
         assert ((interval[:, 0] <= priors) & (priors <= interval[:, 1])).all()
