@@ -132,13 +132,13 @@ def test_folds_in_threads(capsys):
     log = monitor()
     net = clone(NET).set_params(max_epochs=2, module__hidden_sizes=(4,))
     model = CalibratedClassifier(
-        net.set_callbacks(log), "temperature", ensemble=False, n_jobs=2
+        net.set_callbacks(log), "temperature", ensemble=False, cv=2, n_jobs=2
     ).set_callbacks(callback.ProgressBar())
     with parallel_config("threading"):
         model.fit(X, y)
     text = capsys.readouterr().out
-    assert all(f"fold | NeuralClassifier - fit #{i}" in text for i in range(4))
-    assert len(scores(log, "epoch")) == 4 * 2
+    assert all(f"fold | NeuralClassifier - fit #{i}" in text for i in range(3))
+    assert len(scores(log, "epoch")) == 3 * 2
     inner = model.calibrated_classifiers_[0].estimator
     assert inner._skl_callbacks == [log]
     with parallel_config("threading"):
