@@ -133,7 +133,7 @@ def test_equals_scikit_learn(n_classes, ensemble):
     "estimator",
     [
         GaussianNB(),
-        RandomForestClassifier(5, random_state=0),
+        RandomForestClassifier(10, random_state=0),
         make_pipeline(StandardScaler(), QuadraticDiscriminantAnalysis()),
     ],
     ids=lambda estimator: type(estimator).__name__,

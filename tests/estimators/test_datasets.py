@@ -84,7 +84,7 @@ def test_a_dataset_trains_as_arrays_do(make):
         {"dtype": "float64"},
         {"loss": "crl"},
         {"loss": "adafocal", "loss__n_bins": 5, "max_epochs": 3},
-        {"early_stopping": True, "n_iter_no_change": 1, "lr": 0.3, "max_epochs": 30},
+        {"early_stopping": True, "n_iter_no_change": 1, "lr": 0.1, "max_epochs": 30},
         {"refit": True, "loss": "adafocal", "loss__n_bins": 5},
         {"callbacks": [RecordBins(n_bins=3)]},
         {"batch_size": -1},

@@ -37,7 +37,7 @@ PER_LABEL = PerLabelCalibrator(TemperatureScaling())
         OneVsRestClassifier(GaussianNB()),
         MultiOutputClassifier(GaussianNB()),
         ClassifierChain(GaussianNB()),
-        RandomForestClassifier(5, random_state=0),
+        RandomForestClassifier(10, random_state=0),
         MLPClassifier(max_iter=3, random_state=0),
     ],
     ids=lambda estimator: type(estimator).__name__,

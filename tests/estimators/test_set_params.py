@@ -31,7 +31,7 @@ from sklearn_calib.losses import FocalLoss
 X, y = make_classification(
     n_samples=150, n_informative=6, n_classes=3, flip_y=0.2, random_state=0
 )
-NET = NeuralClassifier(MLP, max_epochs=2, random_state=0)
+NET = NeuralClassifier(MLP, max_epochs=3, random_state=0)
 
 
 class SmallMLP(MLP):
@@ -41,7 +41,7 @@ class SmallMLP(MLP):
         super().__init__(n_features, n_classes, hidden_sizes, dropout)
 
 
-SMALL = clone(NET).set_params(module=SmallMLP)
+SMALL = clone(NET).set_params(module=SmallMLP, max_epochs=2)
 REFCAL = RefCalClassifier(
     n_projection=4, random_state=0, refine__max_epochs=1, head__max_epochs=1
 )
@@ -85,7 +85,7 @@ CHANGES = [
     {"validation_fraction": 0.3, "refit": True},
     {"batch_transform": Mixup()},
     {"batch_size": 20},
-    {"max_epochs": 3},
+    {"max_epochs": 5},
     {"random_state": 1},
     {"dtype": "float64"},
     {"posterior": True, "loss": "focal"},

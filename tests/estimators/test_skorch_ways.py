@@ -24,7 +24,7 @@ from sklearn_calib.callbacks import Checkpoint
 rng = np.random.default_rng(0)
 X = rng.normal(size=(60, 4))
 y = np.array(["a", "b", "c"])[X[:, :3].argmax(axis=1)]
-NET = NeuralClassifier(lr=0.01, max_epochs=2, batch_size=32, random_state=0)
+NET = NeuralClassifier(lr=0.01, max_epochs=2, batch_size=16, random_state=0)
 SLICES = SliceDataset(Dataset(X, y))
 
 
@@ -44,7 +44,7 @@ SLICES = SliceDataset(Dataset(X, y))
 )
 def test_slices_train_the_same_network_as_an_array(case):
     params, fit_params = case
-    few = {"module__hidden_sizes": (8,), "max_epochs": 1}
+    few = {"module__hidden_sizes": (8,), "max_epochs": 1, "batch_size": 32}
     net = clone(NET).set_params(**few, **params)
     wanted = clone(net).fit(X, y, **fit_params).predict_proba(X)
     net.fit(SLICES, SliceDataset(Dataset(X, y), idx=1), **fit_params)
@@ -306,7 +306,7 @@ def test_a_replaced_method_is_not_a_parameter():
     net = clone(NET)
     net.get_loss = Mock(side_effect=net.get_loss)
     net.fit(X, y)
-    assert net.get_loss.call_count == 2 * 2
+    assert net.get_loss.call_count == 2 * 4
     net.learning_rate = 0.1
     with pytest.raises(TypeError, match="'learning_rate' is not a parameter"):
         net.fit(X, y)
