@@ -269,19 +269,21 @@ def draw_many(n_classes, from_logits):
         logits, y = draw_many(n_classes, True)
         return softmax(logits, axis=1), y
     rng = np.random.default_rng(0)
-    shape = (18_000 if n_classes == 10 else 12_000), n_classes
+    shape = (18_000 if n_classes == 10 else 5000), n_classes
     X = 3 * rng.standard_normal(shape, dtype=np.float32)
     noise = rng.standard_normal(X.shape, dtype=np.float32)
     return X, (X / 2 + noise).argmax(axis=1)
 
 
-# Rows for which blocks and tables are small next to the data; the others need all.
-ENOUGH_ROWS = {
-    EnsembleTemperatureScaling: 4000,
-    FocalPosterior: 4000,
-    IsotonicCalibration: 2000,
-    MetaCal: 5000,
-    TemperatureScaling: 4000,
+# Rows, and numbers in a block, for which blocks and tables are small next to the data.
+SIZES = {
+    EnsembleTemperatureScaling: (4000, 8192),
+    FocalPosterior: (4000, 4096),
+    IsotonicCalibration: (2000, 16384),
+    MetaCal: (5000, 16384),
+    SplineCalibration: (4000, 16384),
+    TemperatureScaling: (4000, 16384),
+    VectorScaling: (18_000, 4096),
 }
 
 
@@ -305,9 +307,9 @@ def test_fit_allocates_less_than_half_of_the_data(
     calibrator, n_classes, from_logits, fresh, monkeypatch, peak_memory
 ):
     """The blocks are small, as the data: numpy reports its memory to tracemalloc."""
-    monkeypatch.setattr(validation, "BLOCK_SIZE", 4096)
+    n_rows, block_size = SIZES[type(calibrator)]
+    monkeypatch.setattr(validation, "BLOCK_SIZE", block_size)
     monkeypatch.setattr(type(calibrator), "_least_rows", 32)
-    n_rows = ENOUGH_ROWS.get(type(calibrator))
     X, y = (each[:n_rows] for each in draw_many(n_classes, from_logits))
     calibrator = fresh(calibrator, from_logits=from_logits)
     calibrator.fit(X[:100], y[:100], labels=range(n_classes))  # loads modules
