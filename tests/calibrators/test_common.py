@@ -329,7 +329,7 @@ def test_class_without_samples_is_said(calibrator, overconfident, fresh):
 
 def test_preserves_argmax_if_it_says_so(calibrator, make_logits, fresh):
     """The data have class-dependent errors, which other calibrators can correct."""
-    logits, y = make_logits(600, 3)
+    logits, y = make_logits(200, 3)
     for biased in (3 * logits + [2.0, 0.0, -2.0], 0.5 * logits + [0.0, 1.0, 0.0]):
         fitted = fresh(calibrator, from_logits=True).fit(biased, y)
         same = fitted.predict(biased) == biased.argmax(axis=1)

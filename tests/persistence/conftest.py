@@ -120,5 +120,5 @@ def table():
 @pytest.fixture(scope="session")
 def net(table):
     """Return a small network that was fitted to the table."""
-    net = NeuralClassifier(module__hidden_sizes=(4,), max_epochs=2, random_state=0)
+    net = NeuralClassifier(module__hidden_sizes=(4,), max_epochs=1, random_state=0)
     return net.fit(*table)
