@@ -148,7 +148,7 @@ def test_two_of_three_classes_are_binary(booster):
 
 @all_boosters
 def test_float32_and_few_samples(booster):
-    X, y = predictions(3)
+    X, y = predictions(3, 1500)
     calibrator = BoostingCalibrator(booster(), from_logits=True)
     wanted = calibrator.fit(X, y).predict_proba(X)
     proba = calibrator.fit(X.astype(np.float32), y).predict_proba(X.astype(np.float32))
