@@ -120,7 +120,7 @@ def test_margins_are_refused_unless_declared():
 
 def test_logits_of_a_neural_classifier():
     X, y = make_data()
-    net = NeuralClassifier(max_epochs=5, random_state=0)
+    net = NeuralClassifier(max_epochs=2, lr=0.01, random_state=0)
     model = CalibratedClassifier(
         make_pipeline(StandardScaler(), net), TemperatureScaling(), cv=2
     ).fit(X, y)
