@@ -192,9 +192,9 @@ def sweep_n_bins(
     bins than samples. Numbers are tried up to `MOST_SWEPT`.
     """
     value, mass, n_correct = sums_by_value(confidence, correct, sample_weight)
-    mass, n_correct = mass.cumsum(), n_correct.cumsum()
+    mass, n_correct = (np.append(0, each.cumsum()) for each in (mass, n_correct))
     largest = min(MOST_BINS, max(1, math.ceil(mass[-1]) - 1))
-    if _is_rising(np.arange(1, len(value) + 1), mass, n_correct):
+    if _is_rising(np.arange(len(mass)), mass, n_correct):
         return largest  # coarser bins are monotonic too
     largest = min(MOST_SWEPT, largest)
     for n_bins in range(2, largest + 1):
@@ -202,18 +202,19 @@ def sweep_n_bins(
             edges = interior_edges(value, n_bins=n_bins, strategy=strategy)
             ends: Ints = np.searchsorted(value, edges, side="right")
         else:
-            ends = quantile_ends(mass, n_bins)
-        if not _is_rising(np.append(ends, len(value)), mass, n_correct):
+            ends = quantile_ends(mass[1:], n_bins)
+        if not _is_rising(np.concatenate([[0], ends, [len(value)]]), mass, n_correct):
             return n_bins - 1
     return largest
 
 
 def _is_rising(ends: Ints, mass: Floats, n_correct: Floats) -> bool:
-    """Whether accuracies are non-decreasing, given cumulated sums and ends of bins."""
-    ends = ends[ends > 0]
-    bin_mass = np.diff(mass[ends - 1], prepend=0)
-    bin_correct = np.diff(n_correct[ends - 1], prepend=0)[bin_mass > 0]
-    accuracy = bin_correct / bin_mass[bin_mass > 0]
+    """Whether accuracies are non-decreasing, given cumulated sums and ends of bins.
+
+    All of them start with 0.
+    """
+    bin_mass, bin_correct = np.diff(mass[ends]), np.diff(n_correct[ends])
+    accuracy = bin_correct[bin_mass > 0] / bin_mass[bin_mass > 0]
     return bool((np.diff(accuracy) >= -1e-12).all())
 
 
