@@ -143,7 +143,7 @@ def test_strength_by_cross_validation(calibrator, penalty, make_logits, fresh):
     calibrator = fresh(calibrator, penalty=penalty, from_logits=True)
 
     def held_out(fitted):
-        return log_loss_of(fitted, logits[300:], y[300:])
+        return log_loss(y[300:], fitted.predict_proba(logits[300:]))
 
     chosen = calibrator.set_params(lambd="cv").fit(logits[:300], y[:300])
     assert np.isclose(chosen.lambd_, 10.0 ** np.arange(-4, 4)).any()
@@ -257,10 +257,10 @@ def draw_a_thousand():
     train, test = (logits[:2000], y[:2000]), (logits[2000:], y[2000:])
     temperature = TemperatureScaling(from_logits=True)
     temperature.fit(*train, labels=np.arange(1000))
-    return train, test, log_loss_of(temperature, *test)
+    return train, test, loss_of_a_thousand(temperature, *test)
 
 
-def log_loss_of(fitted, X, y):
+def loss_of_a_thousand(fitted, X, y):
     return -np.log(fitted.predict_proba(X)[np.arange(len(y)), y]).mean()
 
 
@@ -273,7 +273,7 @@ def log_loss_of(fitted, X, y):
 def test_a_thousand_classes(calibrator, fresh):
     train, test, theirs = draw_a_thousand()
     fitted = fresh(calibrator, from_logits=True).fit(*train, labels=np.arange(1000))
-    assert log_loss_of(fitted, *test) < theirs * 1.02
+    assert loss_of_a_thousand(fitted, *test) < theirs * 1.02
 
 
 BAD = {
