@@ -176,6 +176,16 @@ def pytest_collection_finish():
     gc.enable()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish():
+    """Search the tests' objects for garbage once, and not again in each collection.
+
+    Pytest and Python collect several times at the end, with a million objects.
+    """
+    gc.collect()
+    gc.freeze()
+
+
 def hold(metafunc, name, members, settings=()):
     """Run a test for all members of a topic, and a slow one for further settings."""
     slow = pytest.mark.slow

@@ -136,15 +136,15 @@ def test_the_other_label_is_positive():
 
 def test_two_classifiers():
     """The title has both errors, without intervals."""
-    options = {"groups": ONE_GROUP, "n_bins": 4}
+    options = {"groups": HALVES, "n_bins": 4}
     first = draw(name="first", **options)
     second = draw(y_proba=PROBA**2, ax=first.axes_, name="second", **options)
     errors = zip(first.displays, second.displays, strict=True)
     for (_, _, text), (one, other) in zip(titles(second), errors, strict=True):
         assert text == f"ECE {one.ece:.3f}, {other.ece:.3f}"
     with pytest.raises(ValueError, match=r"ax must show the same groups.*Pass axes"):
-        draw(groups=np.full(N_SAMPLES, "east"), ax=first.axes_)
-    with pytest.raises(ValueError, match=r"ax must contain one axes.*4 groups, got 2"):
+        draw(groups=np.where(HALVES == "south", "east", HALVES), ax=first.axes_)
+    with pytest.raises(ValueError, match=r"ax must contain one axes.*4 groups, got 3"):
         draw(groups=GROUPS, ax=first.axes_)
 
 

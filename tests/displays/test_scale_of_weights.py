@@ -101,7 +101,7 @@ def test_weights_of_any_range_are_drawn(name, draw_all):
     display_class = getattr(displays, name)
     options = {"classes": [0, 2]} if name == "ClasswiseReliabilityDisplay" else {}
     options |= options_of(
-        display_class, groups=np.zeros(60), sample_weight=weight, n_resamples=5
+        display_class, groups=codes > 0, sample_weight=weight, n_resamples=5
     )
     draw_all(display_class.from_predictions(codes, proba, **options).figure_)
 
