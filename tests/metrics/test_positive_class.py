@@ -42,7 +42,7 @@ EXCUSED = {
 NAMES = np.array(["leave", "stay"])
 
 
-def problem(n_samples=80):
+def problem(n_samples=300):
     """Return labels and overconfident probabilities, whose complements are exact."""
     rng = np.random.default_rng(0)
     positive = rng.integers(320, 704, n_samples) / 1024
