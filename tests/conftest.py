@@ -176,14 +176,13 @@ def pytest_collection_finish():
     gc.enable()
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_sessionfinish():
-    """Search the tests' objects for garbage once, and not again in each collection.
+def pytest_sessionfinish(session):
+    """End a worker without a search for garbage among a million objects.
 
-    Pytest and Python collect several times at the end, with a million objects.
+    What its collection raised would not be reported.
     """
-    gc.collect()
-    gc.freeze()
+    if hasattr(session.config, "workerinput"):
+        gc.freeze()
 
 
 def hold(metafunc, name, members, settings=()):

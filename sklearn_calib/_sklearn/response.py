@@ -237,7 +237,7 @@ def fill_absent(
     probability, they get zero, as the other classes; calibrators replace zeros. The
     logits are the smallest of the row.
     """
-    if scores.shape[1] == len(classes):
+    if scores.ndim == 1 or scores.shape[1] == len(classes):
         return scores
     is_present = np.isin(classes, present)
     if scores.shape[1] != is_present.sum():

@@ -101,6 +101,22 @@ def test_logits_and_log_probabilities_give_the_same_temperature():
     assert not by_proba.calibrated_classifiers_[0].calibrator.from_logits
 
 
+class OneColumn(GaussianNB):
+    """Classifier that returns the probabilities of the positive class only."""
+
+    def predict_proba(self, X):
+        return super().predict_proba(X)[:, 1]
+
+
+def test_one_column_of_probabilities():
+    X, y = make_data()
+    one, two = (
+        CalibratedClassifier(estimator, TemperatureScaling(), cv=2).fit(X, y > 0)
+        for estimator in (OneColumn(), GaussianNB())
+    )
+    np.testing.assert_allclose(one.predict_proba(X), two.predict_proba(X), rtol=1e-9)
+
+
 def test_margins_are_refused_unless_declared():
     X, y = make_data()
     for calibrator in (TemperatureScaling(), None):
