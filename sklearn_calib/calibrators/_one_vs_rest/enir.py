@@ -116,16 +116,17 @@ class ENIR(_OneVsRestCalibrator):
         score, mass, positives = sums_by_value(score, target, sample_weight)
         # The weights are relative to the largest so far: only the average is kept.
         largest, total, average = -math.inf, 0.0, np.zeros(len(score))
-        parts = mass, positives, mass * score
         for _, first, value in near_isotonic_path(positives / mass, mass, MAX_GROUPS):
-            sums = [np.add.reduceat(part, first) for part in parts]
-            value = np.minimum(np.maximum(value, 0), 1)
+            sums = [
+                np.add.reduceat(part, first) for part in (mass, positives, mass * score)
+            ]
+            value = np.clip(value, 0, 1)
             criterion = _criterion(value, *sums[:2])
             if criterion > largest:
                 factor = math.exp(largest - criterion)
                 largest, total, average = criterion, total * factor, average * factor
             if (weight := math.exp(criterion - largest)) > 0:
-                sizes = np.append(first[1:], len(score)) - first
+                sizes = np.diff(first, append=len(score))
                 total += weight
                 average += weight * np.repeat(_shrink_to_score(value, *sums), sizes)
         return score, average / total
@@ -269,9 +270,8 @@ class _Groups:
     def solution(self, penalty: float) -> tuple[Ints, Floats]:
         """Return the first index and the value of each group."""
         group, first, value = 0, [], []
-        right, since, slope = self.right, self.since, self.slope
-        while group < len(right):
+        while group < len(self.version):
             first.append(self.first[group])
-            value.append(self.value[group] + slope[group] * (penalty - since[group]))
-            group = right[group]
+            value.append(self._at(group, penalty))
+            group = self.right[group]
         return np.array(first), np.array(value)
