@@ -128,9 +128,9 @@ def test_second_classifier_does_not_double_the_decorations(display):
         "first (ECE 0.120)",
         f"second (ECE {second.ece:.3f})",
     ]
-    fillings = [p for p in display.histogram_ax_.patches if p.get_fill()]
-    assert len(fillings) == 2
-    assert not any(p.get_visible() for p in fillings)
+    histograms = display.histogram_ax_.patches
+    assert len(histograms) == 2
+    assert not any(histogram.get_fill() for histogram in histograms)
 
 
 def test_classifiers_on_one_axes_differ_in_color_and_marker(display):

@@ -199,12 +199,15 @@ class ReliabilityDiagram(FromEstimator):
 
     def _draw_histogram(self, color: Any) -> None:
         """Draw the counts and the means over all samples, if there is an axes."""
+        from matplotlib.colors import to_rgba
+
         self.histogram_ax_ = ax = find_axes_below(self.ax_, HISTOGRAM)
         if ax is None or self.histogram is None:
             return
         edges = np.linspace(0, 1, len(self.histogram) + 1)
-        ax.stairs(self.histogram, edges, color=color)
-        ax.stairs(self.histogram, edges, color=color, fill=True, alpha=0.3, gid=BAR)
+        style = {"edgecolor": color, "facecolor": to_rgba(color, 0.3)}
+        # Of the default width, as filled stairs have no line otherwise.
+        ax.stairs(self.histogram, edges, fill=True, linewidth=None, gid=BAR, **style)
         for mean, mark in zip(self._means(), MARKS, strict=True):
             ax.axvline(mean, color=color, linestyle=mark)
 
@@ -226,10 +229,10 @@ class ReliabilityDiagram(FromEstimator):
             line.set_visible(several or not bars)
         for bar in artists(self.ax_, ERROR_BAR):
             bar.set_visible(len(lines) <= MOST_ERROR_BARS)
-        for bar in bars + (
-            artists(self.histogram_ax_, BAR) if self.histogram_ax_ else []
-        ):
+        for bar in bars:
             bar.set_visible(not several)
+        for bar in artists(self.histogram_ax_, BAR) if self.histogram_ax_ else []:
+            bar.set_fill(not several)
         of_class, labels = named_classes(named_lines(lines))
         # Lines of different classes are named in the legend instead.
         if not several or (lines[0].positive_class and not of_class):
