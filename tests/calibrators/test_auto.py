@@ -192,10 +192,10 @@ def test_long_names_are_on_one_line(make_logits):
 
 def test_samples_of_weight_zero_are_ignored(make_logits):
     """They do not change the folds of the others either."""
-    logits, y = make_logits(300, 3)
-    weight = np.random.default_rng(0).integers(0, 3, 300).astype(float)
+    logits, y = make_logits(100, 3)
+    weight = np.random.default_rng(0).integers(0, 3, 100).astype(float)
     seen = weight > 0
-    auto = AutoCalibrator(PAIR, from_logits=True)
+    auto = AutoCalibrator(PAIR, cv=2, from_logits=True)
     wanted = auto.fit(logits[seen], y[seen], weight[seen]).predict_proba(logits)
     proba = auto.fit(logits, y, weight).predict_proba(logits)
     np.testing.assert_allclose(proba, wanted, rtol=1e-12)
@@ -204,15 +204,14 @@ def test_samples_of_weight_zero_are_ignored(make_logits):
 def test_plot_of_equal_calibrators(make_logits):
     plt = pytest.importorskip("matplotlib.pyplot")
     twice = [TemperatureScaling(), TemperatureScaling()]
-    auto = AutoCalibrator(twice, from_logits=True).fit(*make_logits(300, 2))
+    auto = AutoCalibrator(twice, cv=2, from_logits=True).fit(*make_logits(100, 2))
     assert len({bar.get_y() for bar in auto.plot().patches}) == 3
     plt.close("all")
 
 
 def test_plot(make_logits):
     plt = pytest.importorskip("matplotlib.pyplot")
-    logits, y = make_logits(300, 2)
-    auto = AutoCalibrator(PAIR, from_logits=True).fit(logits, y)
+    auto = AutoCalibrator(PAIR, cv=2, from_logits=True).fit(*make_logits(100, 2))
     _, given = plt.subplots()
     for ax in (auto.plot(), auto.plot(given)):
         widths = [bar.get_width() for bar in ax.patches]

@@ -23,7 +23,7 @@ FAILURES = {
     "labels": ((NAMELESS, LABELS), {"labels": [1, 2]}),
     "number of labels": ((NAMELESS, LABELS[:7]), {}),
     "kinds of labels": ((NAMELESS, ["a", 1] * 20), {}),
-    "no probabilities": ((WIDER + 7, LABELS), {}),
+    "no probabilities": ((NAMELESS + 7, LABELS), {}),
 }
 
 

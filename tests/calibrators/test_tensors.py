@@ -290,10 +290,11 @@ def test_torch_export(fresh, few):
     example = torch.randn(7, 5)
     shapes = ({0: torch.export.Dim.DYNAMIC},)
     program = torch.export.export(network, (example,), dynamic_shapes=shapes)
-    torch.testing.assert_close(program.module()(example), network(example))
+    exported = program.module()
+    torch.testing.assert_close(exported(example), network(example))
     new = torch.randn(20, 5)
     expected = model.predict_proba(network[0](new).detach().double().numpy())
-    np.testing.assert_allclose(program.module()(new).detach(), expected, atol=1e-6)
+    np.testing.assert_allclose(exported(new).detach(), expected, atol=1e-6)
 
 
 @pytest.mark.slow

@@ -54,7 +54,7 @@ def test_three_classifiers_have_no_error_bars(interval):
 @pytest.mark.parametrize("cls", OF_ONE_PROBABILITY)
 @pytest.mark.parametrize("n_displays", [2, 3, 5])
 def test_legend_is_outside_of_the_axes(cls, n_displays, arrange):
-    display = draw_several(n_displays, cls)[0]
+    display = draw_several(n_displays, cls, interval=None)[0]
     arrange(display.figure_)
     legend = display.ax_.get_legend()
     assert len(legend.get_texts()) == n_displays
