@@ -21,7 +21,7 @@ from sklearn_calib.calibrators import (
 # 8 classes are 0.16 of the predictions.
 FIT = {
     # A map contains the steps of many histograms.
-    "bbq": (3.0, (10_000, 50)),
+    "bbq": (3.0, (7000, 50)),
     "beta": (1.0, (5000, 100)),
     "histogram": (0.8, (5000, 100)),
     "isotonic": (0.8, (5000, 100)),

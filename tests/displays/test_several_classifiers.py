@@ -29,23 +29,12 @@ FAST = {"n_resamples": 10, "random_state": 0}
 FEW_BINS = {ReliabilityDisplay: {"n_bins": 4}}
 
 
-def draw_several(n_displays, cls=ReliabilityDisplay, ax=None, **options):
-    """Return displays of different predictions on the same axes."""
-    displays, options = [], options | FEW_BINS.get(cls, {})
-    for power in np.linspace(0.5, 2, n_displays):
-        proba = FEW[1] ** power
-        proba /= proba.sum(axis=1, keepdims=True)
-        options["name"] = f"a classifier with the power {power:.1f}"
-        displays.append(cls.from_predictions(FEW[0], proba, ax=ax, **FAST, **options))
-        ax = displays[0].ax_
-    return displays
-
-
 @pytest.mark.parametrize("interval", ["clopper-pearson", "consistency"])
 def test_three_classifiers_have_no_error_bars(interval):
     options, bars = {"interval": interval, "histogram": False}, []
+    options |= FAST | FEW_BINS[ReliabilityDisplay]
     for n_displays in (1, 2, 3, 4, 5):
-        (display,) = draw_several(1, **options)
+        display = ReliabilityDisplay.from_predictions(*FEW, **options)
         options["ax"] = display.ax_
         bars.append(display.band_)
         assert {bar.get_visible() for bar in bars} == {n_displays < 3}
@@ -54,7 +43,11 @@ def test_three_classifiers_have_no_error_bars(interval):
 @pytest.mark.parametrize("cls", OF_ONE_PROBABILITY)
 @pytest.mark.parametrize("n_displays", [2, 3, 5])
 def test_legend_is_outside_of_the_axes(cls, n_displays, arrange):
-    display = draw_several(n_displays, cls, interval=None)[0]
+    names = [f"a classifier with the number {k}" for k in range(1, n_displays + 1)]
+    options = {"interval": None, "name": names[0], **FEW_BINS.get(cls, {})}
+    display = cls.from_predictions(*FEW, **options)
+    for name in names[1:]:
+        display.plot(display.ax_, name=name)
     arrange(display.figure_)
     legend = display.ax_.get_legend()
     assert len(legend.get_texts()) == n_displays
