@@ -31,7 +31,7 @@ def labels_of(y_proba):
 
 @all_cases
 def test_mean_distance_to_the_diagonal_is_the_error(y_proba):
-    display = draw(labels_of(y_proba), y_proba)
+    display = draw(labels_of(y_proba), y_proba, histogram=False)
     error = smooth_expected_calibration_error(
         labels_of(y_proba), y_proba, labels=[0, 1]
     )
