@@ -6,6 +6,7 @@ of the second run are written.
 
 import os
 import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ SMALL = {
 }
 
 
+@cache
 def read_noise():
     """Return 160 training and 40 test images; the class is given by the brightness."""
     rng = np.random.default_rng(0)

@@ -7,6 +7,7 @@ where they are treated as constants in the gradient.
 
 import math
 from functools import lru_cache
+from itertools import chain
 
 import mpmath as mp
 import pytest
@@ -277,24 +278,36 @@ def tolerance(loss, dtype, spread):
     return factor * (4 * (1 + spread) + 16) * torch.finfo(dtype).eps
 
 
-def assert_exact(loss, z, y):
-    """Compare value and gradient with the reference, in both precisions."""
-    z = torch.tensor(z).tolist()  # what single precision holds
+def evaluate(loss, z, y):
+    """Return the value, or the values, and the gradients in both precisions."""
+    results = []
+    for dtype in (torch.float32, torch.float64):
+        logits = torch.tensor(z, dtype=dtype, requires_grad=True)
+        value = loss(logits, torch.tensor(y))
+        value.sum().backward()
+        results.append((dtype, value.tolist(), logits.grad.tolist()))
+    return results
+
+
+def assert_exact(loss, z, y, results):
+    """Compare the values and gradients of a batch with the reference."""
     terms, grads = terms_and_grads(loss, z, y)
     totals = list(map(fsum, (terms, *grads)))
     sizes = [fsum(map(abs, each)) for each in (terms, *grads)]
     if type(loss).__name__ in OPPOSITE:
         sizes[1:] = [max(sizes[1:])] * len(grads)
     spread = max(max(row) - min(row) for row in z)
-    for dtype in (torch.float32, torch.float64):
-        logits = torch.tensor(z, dtype=dtype, requires_grad=True)
-        value = loss(logits, torch.tensor(y))
-        value.backward()
+    for dtype, value, grad in results:
         relative, tiny = tolerance(loss, dtype, spread), torch.finfo(dtype).tiny
-        results = [value.item(), *logits.grad.flatten().tolist()]
-        for result, total, size in zip(results, totals, sizes, strict=True):
+        found = value, *chain.from_iterable(grad)
+        for result, total, size in zip(found, totals, sizes, strict=True):
             assert math.isfinite(result)
             assert abs(mpf(result) - total) <= relative * size + tiny
+
+
+def rounded(z):
+    """Return what single precision holds."""
+    return torch.tensor(z).tolist()
 
 
 MARGINS = [0.0, 1e-3, 0.5, 3.3, 10.3, 17.7, 33.3, 39.9, 63.2, 100.3, 710.0, 1e4]
@@ -304,16 +317,22 @@ def is_exact(loss):
     return type(loss).__name__ not in STEEP
 
 
+@pytest.mark.filterwarnings("ignore:gamma must be at most")
 @pytest.mark.losses(where=lambda loss: is_exact(loss) and loss.is_per_sample)
 def test_samples(loss):
     """Correct, wrong and uncertain predictions, and very small logits."""
-    for margin in MARGINS:
-        assert_exact(loss, [[margin, 0.01, -1.25]], [0])
-        assert_exact(loss, [[0.1, margin + 0.11, -1.25]], [0])
-    assert_exact(loss, [[0.3, -4.12, -10.3]], [2])
-    assert_exact(loss, [[20.3, -20.4, 19.8]], [0])
+    z = [[margin, 0.01, -1.25] for margin in MARGINS]
+    z += [[0.1, margin + 0.11, -1.25] for margin in MARGINS]
+    z += [[20.3, -20.4, 19.8], [0.3, -4.12, -10.3]]
+    y = [0] * (len(z) - 1) + [2]
     if loss.get_params().get("penalty") != "l1":  # the signs of p - 1 / C are rounding
-        assert_exact(loss, [[1e-8, 0.0, -2e-8]], [0])
+        z, y = [*z, [1e-8, 0.0, -2e-8]], [*y, 0]
+    z = rounded(z)
+    params = {**loss.get_params(deep=False), "reduction": "none"}
+    results = evaluate(type(loss)(**params).eval(), z, y)
+    for i, (row, label) in enumerate(zip(z, y, strict=True)):
+        own = [(dtype, value[i], [grad[i]]) for dtype, value, grad in results]
+        assert_exact(loss, [row], [label], own)
 
 
 def is_bounded(loss):
@@ -351,4 +370,5 @@ def test_batches(loss, y):
             [0.1, 0.93 * margin + 0.2, 0.2],
             [-0.4 * margin, 0.3, 1.02 * margin + 0.3],
         ]
-        assert_exact(loss, z, y)
+        z = rounded(z)
+        assert_exact(loss, z, y, evaluate(loss, z, y))
