@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 from scipy.optimize import check_grad, minimize
-from scipy.special import log_softmax
+from scipy.special import log_softmax, softmax
 
 from sklearn_calib._numerics.sample_blocks import array_blocks
 from sklearn_calib.calibrators._linear import multinomial_fit as multinomial
@@ -33,9 +33,14 @@ def least(data):
     @cache
     def find(kind, strength):
         center = kind.identity(4)
-        value = objective(kind, data, ridge_of(center, strength), center)
-        start = 0.1 * center.ravel()
-        return minimize(value, start, method="BFGS", options={"gtol": 1e-7}).fun
+        problem = kind, data, ridge_of(center, strength), center
+        return minimize(
+            objective(*problem),
+            0.1 * center.ravel(),
+            jac=gradient_of(*problem),
+            method="BFGS",
+            options={"gtol": 1e-7},
+        ).fun
 
     return find
 
@@ -55,6 +60,23 @@ def objective(kind, data, ridge, center):
         return (ridge * (parameters - center) ** 2).sum() - weight @ true
 
     return value
+
+
+def gradient_of(kind, data, ridge, center):
+    """Return the gradient of the objective. The scores are linear."""
+    features, codes, weight = data
+    units = np.eye(center.size).reshape(-1, *center.shape)
+    change = np.stack([kind.scores(features, unit) for unit in units])
+    change -= kind.scores(features, 0 * center)
+
+    def gradient(flat):
+        parameters = flat.reshape(center.shape)
+        excess = softmax(kind.scores(features, parameters), axis=1)
+        excess[np.arange(len(codes)), codes] -= 1
+        of_ridge = 2 * ridge * (parameters - center)
+        return of_ridge.ravel() + np.einsum("knc,nc,n->k", change, excess, weight)
+
+    return gradient
 
 
 @both_kinds
