@@ -4,6 +4,7 @@ import doctest
 import inspect
 import re
 import runpy
+from collections import defaultdict
 from importlib import import_module
 from pathlib import Path
 
@@ -81,13 +82,15 @@ def test_a_paper_is_cited_in_the_same_words_everywhere():
     paths = [path for pattern in patterns for path in CHECKOUT.glob(pattern)]
     paths = [path for path in paths if "__pycache__" not in path.parts]
     text = " ".join(path.read_text("utf-8") for path in paths if path.is_file())
-    text = " ".join(text.split())
-    lower = text.lower()
+    parts, places = " ".join(text.split()).split('"'), defaultdict(list)
+    for place, part in enumerate(parts):
+        places[part.lower()].append(place)
     for authors, year, title, where in BIBLIOGRAPHY["papers"]():
-        whole = f'{authors}, "{title}", {where}'
-        ends = tuple(f"{gap}{year}" for gap in ("", ",", " ", ", "))
-        n_whole = sum(rest.startswith(ends) for rest in text.split(whole)[1:])
-        assert n_whole == lower.count(f'"{title}"'.lower()), title
+        ends = tuple(f", {where}{gap}{year}" for gap in ("", ",", " ", ", "))
+        for place in places[title.lower()]:
+            assert parts[place - 1].endswith(f"{authors}, "), title
+            assert parts[place] == title
+            assert parts[place + 1].startswith(ends), title
 
 
 def test_each_script_of_the_benchmarks_is_listed():
