@@ -90,7 +90,7 @@ def test_a_label_that_no_sample_has(metric):
     assert one == metric(Y[:, 0], PROBA[:, 0])
 
 
-DRAWS = {"confidence_level": 0.8, "n_resamples": 6, "random_state": 0}
+DRAWS = {"confidence_level": 0.8, "n_resamples": 3, "random_state": 0}
 
 
 @pytest.mark.parametrize("metric", [expected_calibration_error, log_loss, aurc_loss])
