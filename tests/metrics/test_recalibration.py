@@ -193,7 +193,7 @@ def test_separable_classes_by_a_linear_program():
     """Few samples often have no estimate, and otherwise may have a large one."""
     rng = np.random.default_rng(0)
     found, expected = [], []
-    for _ in range(40):
+    for _ in range(25):
         n_samples = rng.integers(3, 9)
         codes, y_proba = np.arange(n_samples) % 3, rng.dirichlet([1, 1, 1], n_samples)
         expected.append(is_separable(codes, y_proba))
@@ -202,7 +202,7 @@ def test_separable_classes_by_a_linear_program():
             result = recalibration_test(codes, y_proba, method="asymptotic")
             found.append(np.isnan(result.pvalue))
     assert found == expected
-    assert 7 < sum(found) < 33
+    assert 4 < sum(found) < 21
 
 
 @pytest.mark.parametrize("factor", [10, -100])
