@@ -34,7 +34,7 @@ from sklearn_calib.persistence import to_dict
 LABELS = ["a", "b", "c"]
 N_SAMPLES = 300
 # With empty blocks at the ends and between others.
-ROWS = (0, 299, 0, 1, 0)
+ROWS = (0, 100, 0, 199, 1, 0)
 
 
 @pytest.fixture(autouse=True)
@@ -136,7 +136,7 @@ def test_accumulator_adds_groups_of_blocks():
 
 
 @pytest.mark.parametrize("strategy", ["uniform", "quantile"])
-@pytest.mark.parametrize("rows", [ROWS, (N_SAMPLES,), (100,) * 3])
+@pytest.mark.parametrize("rows", [ROWS, (N_SAMPLES,), (30,) * 10])
 @pytest.mark.parametrize("known", [True, False])
 def test_accumulator_adds_blocks(strategy, rows, known):
     settings = {"labels": LABELS, "strategy": strategy, "mode": "classwise"}

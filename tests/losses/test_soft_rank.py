@@ -60,7 +60,7 @@ def test_recorded(reference):
 
 @pytest.mark.parametrize("epsilon", [0.02, 0.3, 10.0])
 @pytest.mark.parametrize("weight", [None, [1.0, 2.0, 3.0, 1.0, 0.5, 2.0]])
-@pytest.mark.parametrize("shape", [(6,), (2, 6)])
+@pytest.mark.parametrize("shape", [(6,), (3, 6)])
 def test_gradient(shape, weight, epsilon):
     values = random_values(*shape).requires_grad_()
     if weight is not None:
