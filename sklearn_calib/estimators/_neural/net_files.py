@@ -5,6 +5,7 @@ import os
 import zlib
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
@@ -148,6 +149,7 @@ def _full_name(value: Any) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
+@cache
 def _loss_names() -> set[str]:
     return {*get_loss_names(), *get_loss_names(multilabel=True)}
 
@@ -602,11 +604,11 @@ def _check_sizes(net: Any, tensors: dict[str, torch.Tensor]) -> None:
         refuse("module__hidden_sizes", f"sizes of {len(tensors)} tensors", [*layers])
     with torch.device("meta"):
         net.initialize_module()
-        module = vars(net).pop("module_").eval()
-        _check_agree(module, tensors)
-        shape = 2, *(net._input_shape or ())
-        data = torch.empty(shape, dtype=getattr(torch, net.dtype))
-        found = tuple(module(data).shape)
+    module = vars(net).pop("module_").eval()
+    _check_agree(module, tensors)
+    shape = 2, *(net._input_shape or ())
+    data = torch.empty(shape, dtype=getattr(torch, net.dtype), device="meta")
+    found = tuple(module(data).shape)
     if found != (2, len(net.classes_)):
         refuse("module_", f"a network with {len(net.classes_)} outputs", found)
 
