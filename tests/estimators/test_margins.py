@@ -157,8 +157,8 @@ def test_other_calibrators_say_which_accept_margins(name):
 
 def test_margins_in_the_cache_are_refused_too(tmp_path):
     X, y = make_data()
-    model = CalibratedClassifier(LinearSVC(random_state=0), None, memory=tmp_path)
-    model.set_params(calibrator=PlattScaling()).fit(X, y)
+    params = {"cv": 2, "n_repeats": 1, "memory": tmp_path}
+    model = CalibratedClassifier(LinearSVC(), PlattScaling(), **params).fit(X, y)
     with pytest.raises(ValueError, match=r"got LinearSVC.*are not logits"):
         model.set_params(calibrator=MatrixScaling()).fit(X, y)
 
@@ -179,7 +179,9 @@ def test_logits_and_probabilities_come_first():
 def test_margins_for_each_pair_of_classes():
     X, y = make_data()
     pairs = SVC(decision_function_shape="ovo")
-    model = CalibratedClassifier(make_pipeline(pairs), PlattScaling())
+    model = CalibratedClassifier(
+        make_pipeline(pairs), PlattScaling(), cv=2, n_repeats=1
+    )
     with pytest.raises(ValueError, match=r'got SVC .*_shape="ovo".*Set .*"ovr"'):
         model.fit(X, y)
     assert model.fit(X, y > 0).predict_proba(X).shape == (300, 2)

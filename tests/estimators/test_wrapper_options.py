@@ -108,7 +108,7 @@ def test_verbose_reports_progress(wrapper, capfd):
 
 
 def test_cache_does_not_depend_on_jobs(tmp_path):
-    model = clone(CALIBRATED).set_params(memory=tmp_path)
+    model = clone(CALIBRATED).set_params(memory=tmp_path, cv=2, n_repeats=1)
     for params in ({}, {"n_jobs": 2}, {"verbose": 1}, {"calibrator": None}):
         model.set_params(**params, ensemble=True).fit(X, Y)
     assert len(list(tmp_path.rglob("output.pkl"))) == 1
@@ -327,7 +327,7 @@ def test_groups_of_a_search_inside_still_pass():
     search = GridSearchCV(
         GaussianNB(), {"var_smoothing": [1e-9, 1e-3]}, cv=GroupKFold(2)
     )
-    model = CalibratedClassifier(search, TemperatureScaling(), cv=2)
+    model = CalibratedClassifier(search, TemperatureScaling(), cv=2, n_repeats=1)
     assert model.fit(X, Y, groups=GROUPS).score(X, Y) > 0.5
     frozen = FrozenEstimator(GaussianNB().fit(X, Y))
     unused = CalibratedClassifier(frozen, TemperatureScaling(), cv=GroupKFold(3))

@@ -262,7 +262,7 @@ def test_groups_are_those_of_fit_with_routing():
 
 def test_a_search_over_calibrators_still_refits():
     grid = {"calibrator": [None, IsotonicCalibration(), VennAbers()]}
-    model = CalibratedClassifier(GaussianNB(), None, cv=2)
+    model = CalibratedClassifier(GaussianNB(), None, cv=2, n_repeats=1)
     best = GridSearchCV(model, grid, cv=2, scoring="neg_log_loss").fit(X, Y)
     again = clone(best.best_estimator_).fit(X, Y)
     np.testing.assert_array_equal(again.predict_proba(X), best.predict_proba(X))

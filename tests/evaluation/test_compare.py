@@ -399,7 +399,7 @@ X_train, Y_train = X[::2], Y[::2]
 @pytest.mark.parametrize("kind", [list, tuple])
 def test_several_seeds_are_one_row(form, kind):
     data = FEW[0][:5], FEW[1][:5]
-    runs = kind(several(X=data[0])[form])
+    runs = kind(several(2, data[0])[form])
     options = {"metrics": ["accuracy", "neg_ece"], "n_resamples": 2, "random_state": 0}
     table = compare({"several": runs, "one": runs[0]}, *data, **options)
     each = compare(dict(enumerate(runs)), *data, **options)

@@ -187,11 +187,11 @@ def tables():
 def test_tables_are_printed_within_80_columns():
     """All columns are shown, also in a terminal that pandas takes for narrow."""
     for table in tables():
-        lines = str(table).splitlines()
-        assert max(map(len, lines)) <= 80
-        assert "..." not in str(table)
+        text = str(table)
+        assert max(map(len, text.splitlines())) <= 80
+        assert "..." not in text
         names = {str(name) for name in table.columns.get_level_values(0)}
-        assert names <= set(str(table).split())
+        assert names <= set(text.split())
 
 
 def test_verbose(capfd):
