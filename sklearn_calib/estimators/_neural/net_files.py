@@ -604,11 +604,11 @@ def _check_sizes(net: Any, tensors: dict[str, torch.Tensor]) -> None:
         refuse("module__hidden_sizes", f"sizes of {len(tensors)} tensors", [*layers])
     with torch.device("meta"):
         net.initialize_module()
-    module = vars(net).pop("module_").eval()
-    _check_agree(module, tensors)
-    shape = 2, *(net._input_shape or ())
-    data = torch.empty(shape, dtype=getattr(torch, net.dtype), device="meta")
-    found = tuple(module(data).shape)
+        module = vars(net).pop("module_").eval()
+        _check_agree(module, tensors)
+        shape = 2, *(net._input_shape or ())
+        data = torch.empty(shape, dtype=getattr(torch, net.dtype))
+        found = tuple(module(data).shape)
     if found != (2, len(net.classes_)):
         refuse("module_", f"a network with {len(net.classes_)} outputs", found)
 
