@@ -1,5 +1,7 @@
 """Hostile values for parameters that are numbers, names or switches."""
 
+from functools import cache
+
 import numpy as np
 
 from hostile.values import ANY, INVALID, OPEN, Hostile
@@ -89,18 +91,19 @@ HUGE = {"10**9", "10**30"}
 FUNCTIONS = {"function", "class"}
 
 
-def hostile_options(name, default):
-    """Return the table for one parameter, by its name and its default."""
+@cache
+def hostile_options(name, kind):
+    """Return the table for one parameter, by its name and the type of its default."""
     if name in HANDED_ON:
         return {}
     values, invalid = WRONG_FOR_ALL | WRONG_FOR_MOST, set(WRONG_FOR_ALL)
     left_out = set(MUCH if name in WORK else SPLITS if name == "cv" else ())
     left_out |= HUGE if name in SIZES else set()
-    if isinstance(default, int | float) and not isinstance(default, bool):
+    if issubclass(kind, int | float) and not issubclass(kind, bool):
         invalid |= NEVER_A_NUMBER
     else:
         left_out |= FUNCTIONS
-        invalid |= NEVER_A_CHOICE if isinstance(default, bool | str) else set()
+        invalid |= NEVER_A_CHOICE if issubclass(kind, bool | str) else set()
     return {
         key: Hostile(
             lambda _, value=value: value,

@@ -381,7 +381,7 @@ def subjects_of(name, thing):
             {
                 key: tables[key]
                 if key in tables
-                else options.hostile_options(key, parameter.default)
+                else options.hostile_options(key, type(parameter.default))
                 for key, parameter in keywords.items()
             },
             {
