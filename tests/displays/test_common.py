@@ -161,7 +161,7 @@ def legend_texts(figure):
 
 
 def picture(figure):
-    """Return the ticks and the pixels without them, as most of the time is theirs."""
+    """Return the ticks as text, and the pixels without ticks: drawing them is slow."""
     axes = [axis for ax in figure.axes for axis in (ax.xaxis, ax.yaxis)]
     ticks = [str(label) for a in axes for label in a.get_ticklabels(which="both")]
     for axis in axes:

@@ -47,11 +47,12 @@ PER_LABEL = PerLabelCalibrator(TemperatureScaling())
 def test_probabilities_of_each_label(estimator, ensemble):
     """An array of labels, or a list with an array of two classes for each label."""
     train, test = slice(0, 400), slice(400, None)
-    model = CalibratedClassifier(estimator, PER_LABEL, cv=2, ensemble=ensemble)
+    plain, model = (
+        CalibratedClassifier(estimator, each, cv=2, ensemble=ensemble)
+        for each in (None, PER_LABEL)
+    )
+    before = plain.fit(X[train], Y[train]).predict_proba(X[test])
     proba = model.fit(X[train], Y[train]).predict_proba(X[test])
-    alone = CalibratedClassifier(estimator, None)
-    plain = model.uncalibrated() if ensemble else alone.fit(X[train], Y[train])
-    before = plain.predict_proba(X[test])
     assert before.shape == proba.shape == (200, 3)
     assert per_label(log_loss, Y[test], proba) < per_label(
         log_loss, Y[test], np.clip(before, 1e-9, 1 - 1e-9)

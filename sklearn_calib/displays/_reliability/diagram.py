@@ -205,9 +205,9 @@ class ReliabilityDiagram(FromEstimator):
         if ax is None or self.histogram is None:
             return
         edges = np.linspace(0, 1, len(self.histogram) + 1)
-        style = {"color": color, "edgecolor": color, "facecolor": to_rgba(color, 0.3)}
-        # Of the default width, as filled stairs have no line otherwise.
-        ax.stairs(self.histogram, edges, fill=True, linewidth=None, gid=BAR, **style)
+        # Filled stairs have a line of width 0 by default; None is the usual width.
+        style = {"color": to_rgba(color, 0.3), "edgecolor": color, "linewidth": None}
+        ax.stairs(self.histogram, edges, fill=True, gid=BAR, **style)
         for mean, mark in zip(self._means(), MARKS, strict=True):
             ax.axvline(mean, color=color, linestyle=mark)
 
