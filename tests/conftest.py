@@ -177,9 +177,9 @@ def pytest_collection_finish():
 
 
 def pytest_sessionfinish(session):
-    """End a worker without a search for garbage among a million objects.
+    """Exclude the objects of a worker from Python's garbage collection at its end.
 
-    What its collection raised would not be reported.
+    It takes seconds, and exceptions raised in it would not be reported.
     """
     if hasattr(session.config, "workerinput"):
         gc.freeze()

@@ -63,7 +63,7 @@ def objective(kind, data, ridge, center):
 
 
 def gradient_of(kind, data, ridge, center):
-    """Return the gradient of the objective. The scores are linear."""
+    """Return the gradient of the objective; the scores are linear in the parameters."""
     features, codes, weight = data
     units = np.eye(center.size).reshape(-1, *center.shape)
     change = np.stack([kind.scores(features, unit) for unit in units])

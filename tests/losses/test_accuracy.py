@@ -306,7 +306,7 @@ def assert_exact(loss, z, y, results):
 
 
 def rounded(z):
-    """Return what single precision holds."""
+    """Return logits rounded to single precision."""
     return torch.tensor(z).tolist()
 
 

@@ -120,7 +120,7 @@ def check(metric, options, tolerance, y_true, y_proba, given, accumulator):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("scale", [1, 3, 8])
 def test_metrics_of_the_predicted_class(name, weighted, scale):
-    # These compare all pairs of samples, or solve a problem of their size.
+    # These metrics are slow for many samples.
     n_samples = 500 if name in ("kde", "kernel", "smooth error") else 1000
     data = recorded(0, 4, scale, weighted, n_samples)
     value, bound = check(*TOP_LABEL[name], *data)
