@@ -87,7 +87,7 @@ def test_every_container_gives_the_same_predictions(convert):
         {"early_stopping": True, "use_caching": False},
         {"loss": "adafocal", "loss__n_bins": 3, "refit": True},
         {"train_split": predefined_split(Dataset(X, y))},
-        {"iterator_train__drop_last": True},
+        {"iterator_train__drop_last": True, "batch_size": 32},
         {"class_weight": "balanced", "posterior": True, "loss": "focal"},
     ],
 )

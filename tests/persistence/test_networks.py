@@ -227,6 +227,7 @@ def test_what_only_training_uses_is_not_saved(table, tmp_path):
         optimizer__momentum=0.9,
         lr=0.1,
         callbacks=[("timer", EpochTimer())],
+        batch_size=32,
         iterator_train__drop_last=True,
         iterator_valid__num_workers=0,
         iterator_valid__batch_size=7,

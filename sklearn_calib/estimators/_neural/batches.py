@@ -10,9 +10,11 @@ from scipy.sparse import issparse
 from skorch.dataset import Dataset as ArrayDataset
 from torch import Tensor
 from torch.utils.data import (
+    BatchSampler,
     DataLoader,
     Dataset,
     IterableDataset,
+    SequentialSampler,
     Subset,
     default_collate,
 )
@@ -80,7 +82,8 @@ def _refuse_misfit(samples: list[Any], rows: Sequence[int], error: Exception) ->
     kind = TypeError if isinstance(error, TypeError) else ValueError
     raise kind(
         f"Item {rows[odd]} of the Dataset must {wanted}, got {_form(samples[odd])}. "
-        "Return a pair (X, y) with arrays or tensors of one shape."
+        "Return a pair (X, y) with arrays or tensors of one shape, or pad them in "
+        "iterator_train__collate_fn and iterator_valid__collate_fn."
     ) from error
 
 
@@ -244,6 +247,37 @@ def _data_loader(
         )
     shuffle = shuffle and not isinstance(dataset, IterableDataset)
     return DataLoader(dataset, batch_size=batch_size, shuffle=shuffle, **options)
+
+
+def have_one_shape(batches: Any) -> bool:
+    """Return whether all samples have one shape, since they are stacked unchanged."""
+    is_ours = isinstance(batches, IndexedBatches | StreamedBatches)
+    return is_ours or getattr(batches, "collate_fn", None) is default_collate
+
+
+def check_order(batches: Any, *, predicts: bool) -> None:
+    """Raise ValueError for mini-batches that are not those of a dataset in its order.
+
+    Of functions that do not return a `DataLoader`, only ours are recognised. Unless
+    the net `predicts`, the workers of a stream may take turns, as labels come with X.
+    """
+    is_wrong = getattr(batches, "shuffle", False)
+    if isinstance(batches, DataLoader):
+        is_stream = isinstance(batches.dataset, IterableDataset)
+        is_wrong = (
+            batches.drop_last
+            or not getattr(batches, "in_order", True)  # since torch 2.6
+            or not (is_stream or isinstance(batches.sampler, SequentialSampler))
+            or type(batches.batch_sampler) not in (BatchSampler, type(None))
+            or (is_stream and predicts and batches.num_workers > 1)
+        )
+    if is_wrong:
+        raise ValueError(
+            "iterator_valid must return each sample once, in their order, got batches "
+            "that reorder, repeat or leave out samples. Remove options such as "
+            "shuffle, drop_last and sampler, which are for iterator_train, and read an "
+            "IterableDataset with at most one worker."
+        )
 
 
 def resolve_dataset(dataset: Any) -> Any:

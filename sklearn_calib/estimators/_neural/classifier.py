@@ -40,6 +40,7 @@ from sklearn_calib.callbacks import (
 )
 from sklearn_calib.estimators._neural.batches import (
     Batch,
+    check_order,
     iterate_batches,
     resolve_dataset,
 )
@@ -52,6 +53,7 @@ from sklearn_calib.estimators._neural.name_hints import check_module_takes
 from sklearn_calib.estimators._neural.net_data import (
     CheckedBatches,
     check_has_length,
+    check_n_predicted,
     check_rows,
     check_table_or_images,
     distinct_classes,
@@ -114,7 +116,6 @@ from sklearn_calib.estimators._neural.placement import (
     infer_in_parts,
     needs_work,
     restored_threads,
-    whole_batches,
 )
 from sklearn_calib.estimators._neural.training import FitRun, ValidationScore, valid_acc
 from sklearn_calib.losses import CalibrationLoss
@@ -230,7 +231,8 @@ class NeuralClassifier(
 
     iterator_train, iterator_valid : callable, default=iterate_batches
         Functions that return the mini-batches of a dataset. Training data are shuffled
-        unless `iterator_train__shuffle=False`.
+        unless `iterator_train__shuffle=False`. `iterator_valid`, which predictions use,
+        must return all samples in their order.
 
     dataset : class, default=skorch.dataset.Dataset
         Dataset that holds X and y.
@@ -325,6 +327,8 @@ class NeuralClassifier(
 
     # Prefix of the module's parameters in error messages; subclasses may change it.
     _module_prefix = "module__"
+    # Prefix of all parameters of a stage of `RefCalClassifier`.
+    _stage_prefix = ""
     # The parts whose parameters have changed since they were built.
     _stale: frozenset[str] = frozenset()
     _params_to_validate: set[str]
@@ -874,11 +878,15 @@ class NeuralClassifier(
         """Return the mini-batches of a dataset, shuffled for training."""
         batches = self._get_batches(dataset, training)
         is_validated = self._is_validated(dataset)
-        if is_validated:
-            return batches
         is_encoded = self._run is None or is_validated is not None
-        classes = None if is_encoded else self._known_classes
-        return CheckedBatches(self, batches, classes)
+        return CheckedBatches(
+            self,
+            batches,
+            dataset,
+            name="iterator_train" if training else "iterator_valid",
+            is_validated=bool(is_validated),
+            classes=None if is_encoded else self._known_classes,
+        )
 
     def _is_validated(self, dataset: Any) -> bool | None:
         """Return whether the data of a dataset, or beneath it, are validated arrays.
@@ -894,14 +902,18 @@ class NeuralClassifier(
         if self.batch_size == -1:
             way_out = "Set it to the number of samples in a mini-batch."
             check_has_length(dataset, "batch_size", -1, way_out)
+        if not training:
+            batches = super().get_iterator(dataset)
+            check_order(batches, predicts=self._run is None)
+            return batches
         iterator_train = self.get_params_for("iterator_train")
         is_ordered = "shuffle" in iterator_train or isinstance(dataset, IterableDataset)
-        if is_ordered or not (training and self._run):
-            return whole_batches(super().get_iterator(dataset, training=training))
+        if is_ordered or not self._run:
+            return super().get_iterator(dataset, training=True)
         params = {"batch_size": self.batch_size, **iterator_train}
         if params["batch_size"] == -1:
             params["batch_size"] = len(dataset)
-        return whole_batches(self.iterator_train(dataset, shuffle=True, **params))
+        return self.iterator_train(dataset, shuffle=True, **params)
 
     def _set_training(self, training: bool = True) -> None:
         # Traversing the modules for every batch takes 3 % of an epoch's time for small
@@ -913,9 +925,13 @@ class NeuralClassifier(
     def forward_iter(
         self, X: Any, training: bool = False, device: Any = "cpu"
     ) -> Iterator[Any]:
-        """Yield the outputs of the network for the mini-batches of X."""
-        for batch in self.get_iterator(self.get_dataset(X), training=training):
-            yield to_device(predict_batch(self, batch, training), device=device)
+        """Yield the outputs of the network for the mini-batches of X, in its order."""
+        dataset, n_predicted = self.get_dataset(X), 0
+        for batch in self.get_iterator(dataset):
+            output = predict_batch(self, batch, training)
+            n_predicted += len(output[0] if isinstance(output, tuple) else output)
+            yield to_device(output, device=device)
+        check_n_predicted(self, n_predicted, dataset)
 
     def infer(self, x: Any, **fit_params: Any) -> Any:
         """Return the output for a mini-batch; a first pass may count its work."""

@@ -1,6 +1,6 @@
 """Validation of data, classes and weights for a network."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from numbers import Real
 from typing import Any
 
@@ -14,7 +14,7 @@ from sklearn.utils.validation import validate_data
 from skorch.dataset import ValidSplit, unpack_data
 from skorch.helper import SliceDataset
 from skorch.utils import is_dataset
-from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import DataLoader, IterableDataset, Subset
 
 from sklearn_calib._validation.arrays import check_numbers, is_dict, shown
 from sklearn_calib._validation.declarations import did_you_mean
@@ -24,7 +24,7 @@ from sklearn_calib._validation.labels import (
     encode_labels,
 )
 from sklearn_calib._validation.types import Array, Ints, Weights
-from sklearn_calib.estimators._neural.batches import Batch, as_batch, collate
+from sklearn_calib.estimators._neural.batches import Batch, as_batch, have_one_shape
 
 
 def check_data(estimator, *arrays, reset):
@@ -143,8 +143,6 @@ def check_one_input(X):
 
 def sample_shape(X):
     """Return the shape of one sample, empty for a dict of several inputs."""
-    if isinstance(X, SliceDataset):
-        return () if is_dict(X[0]) else np.shape(X[0])
     return () if is_dict(X) else X.shape[1:]
 
 
@@ -198,6 +196,8 @@ def drop_zeros(X, codes, sample_weight):
 class CheckedBatches:
     """Mini-batches of a dataset, validated and encoded as arrays are.
 
+    Since it is not a `DataLoader`, accelerate does not divide it between processes.
+
     Parameters
     ----------
     net : NeuralClassifier
@@ -206,22 +206,42 @@ class CheckedBatches:
     batches : iterable
         The batches of the dataset.
 
+    dataset : Dataset
+        The dataset.
+
+    name : {"iterator_train", "iterator_valid"}
+        The parameter that returned the batches.
+
+    is_validated : bool
+        Whether the dataset consists of arrays that are validated and encoded.
+
     classes : ndarray of shape (n_classes,) or None
         The labels to encode; None leaves labels that are encoded or not used.
     """
 
-    def __init__(self, net: Any, batches: Iterable[Any], classes: Array | None) -> None:
-        self.net, self.batches, self.classes = net, batches, classes
+    def __init__(
+        self,
+        net: Any,
+        batches: Any,
+        dataset: Any,
+        *,
+        name: str,
+        is_validated: bool,
+        classes: Array | None,
+    ) -> None:
+        self.net, self.batches, self.dataset, self.name = net, batches, dataset, name
+        self.is_validated, self.classes = is_validated, classes
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __iter__(self) -> Iterator[Any]:
         n_batches = 0
         for n_batches, batch in enumerate(self.batches, 1):  # noqa: B007 - counted
-            yield self._check(as_batch(batch))
+            yield batch if self.is_validated else self._check(as_batch(batch))
         if not n_batches:
-            raise ValueError(
-                "A Dataset must return at least one sample each time it is iterated, "
-                "got none. An IterableDataset must start again in each epoch."
-            )
+            name = f"{self.net._stage_prefix}{self.name}"
+            refuse_no_batch(self.batches, self.dataset, name)
 
     def _check(self, batch: Batch) -> Batch:
         X, y = unpack_data(batch)
@@ -240,10 +260,44 @@ class CheckedBatches:
         return torch.from_numpy(codes)
 
 
+def refuse_no_batch(batches: Any, dataset: Any, name: str) -> None:
+    """Raise ValueError for a pass over a dataset that returned no mini-batch."""
+    is_stream = isinstance(dataset, IterableDataset)
+    drops_last = getattr(batches, "drop_last", False)
+    if not drops_last and (is_stream or not len(dataset)):
+        raise ValueError(
+            "X must contain at least one sample each time it is iterated, got an empty "
+            "Dataset. Check its files. An IterableDataset must start again in each "
+            "epoch."
+        )
+    given = "an IterableDataset" if is_stream else f"{len(dataset)} samples"
+    reason, way_out = "", "Check it."
+    if drops_last:
+        reason = f" with drop_last=True and batch_size={batches.batch_size}"
+        way_out = f"Lower batch_size, or remove {name}__drop_last."
+    raise ValueError(
+        f"{name} must return at least one mini-batch in each epoch, got none of {given}"
+        f"{reason}. {way_out}"
+    )
+
+
+def check_n_predicted(net: Any, n_predicted: int, dataset: Any) -> None:
+    """Raise ValueError unless there is a prediction for each sample of a dataset."""
+    options = net.get_params_for("iterator_valid")
+    is_batched = "batch_size" in options and options["batch_size"] is None
+    if is_batched or isinstance(dataset, IterableDataset):
+        return
+    if n_predicted != len(dataset):
+        raise ValueError(
+            "iterator_valid and module must return one row for each row of X, got "
+            f"{n_predicted} rows for {len(dataset)}. Correct the one with other rows."
+        )
+
+
 def check_rows(net: Any, X: Any, *y: Any, reset: bool) -> Any:
     """Validate X, or X and y, as `check_data`, but do not load a `SliceDataset`.
 
-    Its first sample is validated here, and the others one batch at a time.
+    Its samples are validated one batch at a time, and with y the first one here.
     """
     if not isinstance(X, SliceDataset):
         return check_data(net, X, *y, reset=reset)
@@ -251,9 +305,9 @@ def check_rows(net: Any, X: Any, *y: Any, reset: bool) -> Any:
         raise ValueError(
             "X must contain at least one sample, got an empty SliceDataset."
         )
-    check_data(net, collate([(X[0], 0)])[0], reset=reset)
     if not y:
         return X
+    read_first_batch(net, X, reset=reset)
     labels = validate_data(net, y=as_labels(y[0], "y"), reset=False)
     check_classification_targets(labels)
     check_consistent_length(X, labels)
@@ -360,17 +414,26 @@ def check_split(dataset: Any, split: Any) -> None:
         check_has_length(dataset, "train_split", split, way_out)
 
 
-def read_first_batch(net: Any, dataset: Any, *, reset: bool) -> tuple[int, ...]:
-    """Validate the first batch of a dataset, and return the shape of a sample."""
-    # Neither the order of the samples nor augmentation changes what fit draws.
+def read_first_batch(net: Any, X: Any, *, reset: bool) -> tuple[int, ...]:
+    """Validate the first batch of a dataset, and return the shape of a sample.
+
+    Of a `SliceDataset`, it is the first sample.
+    """
+    is_sliced = isinstance(X, SliceDataset)
+    dataset = Subset(net.get_dataset(X), [0]) if is_sliced else X
+    # Neither a DataLoader nor augmentation changes what fit draws.
     with torch.random.fork_rng(devices=()):
-        batch = next(iter(net._get_batches(dataset, training=True)), None)
+        batches = net._get_batches(dataset, training=False)
+        batch = next(iter(batches), None)
     if batch is None:
-        raise ValueError(
-            "X must contain at least one sample, got an empty Dataset. Check its files."
-        )
+        refuse_no_batch(batches, dataset, "iterator_valid")
     X, _ = unpack_data(as_batch(batch))
-    return sample_shape(check_data(net, X, reset=reset))
+    shape = sample_shape(check_data(net, X, reset=reset))
+    if reset and not have_one_shape(batches):
+        # Sequences are padded to the longest one of a batch.
+        for name in ("n_features_in_", "feature_names_in_"):
+            vars(net).pop(name, None)
+    return shape
 
 
 def find_classes(

@@ -78,6 +78,15 @@ CONSTRAINTS = {
     "verbose": ["verbose"],
 }
 
+# Options of a DataLoader, with the values that keep all samples in their order.
+_IN_ORDER = {
+    "batch_sampler": None,
+    "drop_last": False,
+    "in_order": True,
+    "sampler": None,
+    "shuffle": False,
+}
+
 
 def check_not_refused(names):
     """Raise TypeError for fitted attributes, and parameters that are not supported."""
@@ -145,6 +154,7 @@ def check_params(net):
     check_class_weight(net.class_weight)
     check_device(vars(net)["device"])
     check_parts_take(net, net.get_params(deep=False))
+    _check_keeps_order(net.get_params_for("iterator_valid"))
     CalibrationLoss.check_params(
         net.loss, net.get_params_for("loss"), prefix=LOSS, hint=HINT
     )
@@ -157,6 +167,18 @@ def check_params(net):
             "the two."
         )
     _warn_of_plain_update(net.loss)
+
+
+def _check_keeps_order(options):
+    """Raise ValueError for an option with which predictions do not match the rows."""
+    for name, wanted in _IN_ORDER.items():
+        value = options.get(name)
+        if value is not None and value is not wanted:
+            raise ValueError(
+                f"iterator_valid__{name} must be {wanted}, got {shown(value)}: the "
+                "predictions are one row for each row of X, in its order. Remove it, "
+                f"or set iterator_train__{name}."
+            )
 
 
 def _check_train_split(train_split):

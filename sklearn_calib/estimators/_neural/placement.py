@@ -3,7 +3,7 @@
 import math
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,14 +13,12 @@ from sklearn.utils import check_random_state
 from skorch.dataset import get_len, unpack_data
 from skorch.utils import to_tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.data import DataLoader
 from torch.utils.flop_counter import flop_registry
 
 from sklearn_calib._torch.processes import (
     check_same_batch,
     gather_rows,
     group_of,
-    is_one_of_many,
     own_part,
 )
 from sklearn_calib._validation.arrays import shorten, shown
@@ -35,26 +33,6 @@ PER_THREAD = 25_000_000
 # Dropout uses torch's global generator, so two seeded fits in two threads would disturb
 # each other.
 _SEED_LOCK = threading.RLock()
-
-
-class WholeBatches:
-    """Mini-batches of a `DataLoader`, which accelerate does not divide."""
-
-    def __init__(self, batches: DataLoader[Any]) -> None:
-        self.batches = batches
-
-    def __len__(self) -> int:
-        return len(self.batches)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.batches)
-
-
-def whole_batches(batches: Iterable[Any]) -> Iterable[Any]:
-    """Return mini-batches that all processes get, although accelerate divides them."""
-    if isinstance(batches, DataLoader) and is_one_of_many():
-        return WholeBatches(batches)
-    return batches
 
 
 def find_device(device: Any) -> Any:

@@ -180,7 +180,9 @@ class FitRun:
         """Return validated X and encoded labels."""
         net = self.net
         X, y = check_rows(net, X, y, reset=is_first)
-        self.input_shape = sample_shape(X)
+        is_sliced = isinstance(X, SliceDataset)
+        shape = read_first_batch(net, X, reset=False) if is_sliced else sample_shape(X)
+        self.input_shape = shape
         self.classes = np.unique(y) if classes is None else classes
         check_two_classes(self.classes)
         n_classes = len(self.classes)

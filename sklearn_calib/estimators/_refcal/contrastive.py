@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from sklearn_calib.estimators._neural.batches import Batch
 from sklearn_calib.estimators._neural.classifier import NeuralClassifier
+from sklearn_calib.estimators._neural.net_data import check_n_predicted
 from sklearn_calib.estimators._neural.placement import choose_threads, restored_threads
 from sklearn_calib.losses import SupConLoss
 
@@ -38,6 +39,7 @@ class ContrastiveNet(NeuralClassifier):
     """
 
     _module_prefix = "encoder__"
+    _stage_prefix = "refine__"
 
     def __init__(self, module=None, *, temperature=0.1, n_projection=128, **kwargs):
         super().__init__(module, **kwargs)
@@ -92,13 +94,16 @@ class ContrastiveNet(NeuralClassifier):
 
     def embed(self, X):
         """Return the embeddings of validated data, batch by batch."""
-        batches = self.get_iterator(self.get_dataset(X), training=False)
+        dataset = self.get_dataset(X)
+        batches = self.get_iterator(dataset, training=False)
         with restored_threads():
             parts = [
                 self.encode(to_tensor(unpack_data(batch)[0], device=self.device))
                 for batch in batches
             ]
-        return np.concatenate([to_numpy(part) for part in parts])
+        embeddings = np.concatenate([to_numpy(part) for part in parts])
+        check_n_predicted(self, len(embeddings), dataset)
+        return embeddings
 
     def encode(self, X):
         """Return the embeddings of one mini-batch, without gradients."""

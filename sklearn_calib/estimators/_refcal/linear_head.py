@@ -20,6 +20,7 @@ class LinearHead(NeuralClassifier):
     predictions use the given embeddings.
     """
 
+    _stage_prefix = "head__"
     # The samples of the embeddings and the function that embeds them, during fit.
     _source = None
 
