@@ -46,6 +46,13 @@ def as_batch(batch: Any) -> Batch:
             "A Dataset must return pairs of a sample and its label, got "
             f"{type(batch).__name__}. Return (X, y); for predictions, y may be 0."
         )
+    X = batch[0]
+    if isinstance(X, tuple | list) and X and isinstance(X[0], Tensor):
+        raise TypeError(
+            "The X of a mini-batch must be one array or a dict of arrays, got "
+            f"{type(X).__name__}. Return a dict with the names of the arguments of the "
+            "module's forward, in the Dataset or in collate_fn."
+        )
     return Batch(batch)
 
 

@@ -264,7 +264,8 @@ class NeuralClassifier(
         y.
 
     n_features_in_ : int
-        Number of features, or of channels for images.
+        Number of features, or of channels for images. Not defined for a dict and for a
+        Dataset with a `collate_fn`, whose mini-batches may differ in length.
 
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features. Defined only if X is a DataFrame with string names.
@@ -446,6 +447,8 @@ class NeuralClassifier(
             a module with several inputs; integers and booleans keep their type. A
             `Dataset` or `IterableDataset` returns pairs of a sample and its label. A
             :class:`skorch.helper.SliceDataset` is read one mini-batch at a time.
+            Samples of unequal length are padded by functions that are passed as
+            `iterator_train__collate_fn` and `iterator_valid__collate_fn`.
 
         y : array-like of shape (n_samples,)
             Labels of any type, of at least two classes. None if X is a `Dataset`.
