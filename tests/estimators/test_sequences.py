@@ -116,11 +116,11 @@ def test_padded_texts_are_searched_and_calibrated(model):
         ({}, r"have the form of item .* pad them in iterator_train__collate_fn"),
         (
             {"collate_fn": lambda samples: ([*pad(samples)], pad(samples)[1])},
-            "got list. Return a dict",
+            "got list. Return a tensor, or a dict",
         ),
         (
             {"collate_fn": lambda _: (pack_sequence([torch.ones(1)]), torch.ones(1))},
-            "got PackedSequence. Return a dict",
+            "got PackedSequence. Return a tensor",
         ),
     ],
 )

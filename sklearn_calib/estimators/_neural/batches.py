@@ -49,8 +49,8 @@ def as_batch(batch: Any) -> Batch:
     X = batch[0]
     if isinstance(X, tuple | list) and X and isinstance(X[0], Tensor):
         raise TypeError(
-            "The X of a mini-batch must be one array or a dict of arrays, got "
-            f"{type(X).__name__}. Return a dict with the names of the arguments of the "
+            "The X of a mini-batch must be one tensor or a dict of tensors, got "
+            f"{type(X).__name__}. Return a tensor, or a dict with the arguments of the "
             "module's forward, in the Dataset or in collate_fn."
         )
     return Batch(batch)
@@ -280,7 +280,7 @@ def check_order(batches: Any, *, predicts: bool) -> None:
         )
     if is_wrong:
         raise ValueError(
-            "iterator_valid must return each sample once, in their order, got batches "
+            "iterator_valid must return all samples once, in their order, got batches "
             "that reorder, repeat or leave out samples. Remove options such as "
             "shuffle, drop_last and sampler, which are for iterator_train, and read an "
             "IterableDataset with at most one worker."

@@ -880,6 +880,8 @@ class NeuralClassifier(
     def get_iterator(self, dataset: Any, training: bool = False) -> Iterable[Any]:
         """Return the mini-batches of a dataset, shuffled for training."""
         batches = self._get_batches(dataset, training)
+        if not training:
+            check_order(batches, predicts=self._run is None)
         is_validated = self._is_validated(dataset)
         is_encoded = self._run is None or is_validated is not None
         return CheckedBatches(
@@ -905,14 +907,10 @@ class NeuralClassifier(
         if self.batch_size == -1:
             way_out = "Set it to the number of samples in a mini-batch."
             check_has_length(dataset, "batch_size", -1, way_out)
-        if not training:
-            batches = super().get_iterator(dataset)
-            check_order(batches, predicts=self._run is None)
-            return batches
         iterator_train = self.get_params_for("iterator_train")
         is_ordered = "shuffle" in iterator_train or isinstance(dataset, IterableDataset)
-        if is_ordered or not self._run:
-            return super().get_iterator(dataset, training=True)
+        if is_ordered or not (training and self._run):
+            return super().get_iterator(dataset, training=training)
         params = {"batch_size": self.batch_size, **iterator_train}
         if params["batch_size"] == -1:
             params["batch_size"] = len(dataset)

@@ -289,15 +289,16 @@ def check_n_predicted(net: Any, n_predicted: int, dataset: Any) -> None:
         return
     if n_predicted != len(dataset):
         raise ValueError(
-            "iterator_valid and module must return one row for each row of X, got "
-            f"{n_predicted} rows for {len(dataset)}. Correct the one with other rows."
+            "iterator_valid must return each sample once, and module one row for each, "
+            f"got {n_predicted} rows for {len(dataset)} samples. Use the default "
+            "iterator_valid, or correct the module."
         )
 
 
 def check_rows(net: Any, X: Any, *y: Any, reset: bool) -> Any:
     """Validate X, or X and y, as `check_data`, but do not load a `SliceDataset`.
 
-    Its samples are validated one batch at a time, and with y the first one here.
+    Its samples are validated one batch at a time.
     """
     if not isinstance(X, SliceDataset):
         return check_data(net, X, *y, reset=reset)
@@ -307,7 +308,6 @@ def check_rows(net: Any, X: Any, *y: Any, reset: bool) -> Any:
         )
     if not y:
         return X
-    read_first_batch(net, X, reset=reset)
     labels = validate_data(net, y=as_labels(y[0], "y"), reset=False)
     check_classification_targets(labels)
     check_consistent_length(X, labels)

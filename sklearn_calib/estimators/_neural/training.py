@@ -181,8 +181,9 @@ class FitRun:
         net = self.net
         X, y = check_rows(net, X, y, reset=is_first)
         is_sliced = isinstance(X, SliceDataset)
-        shape = read_first_batch(net, X, reset=False) if is_sliced else sample_shape(X)
-        self.input_shape = shape
+        self.input_shape = (
+            read_first_batch(net, X, reset=is_first) if is_sliced else sample_shape(X)
+        )
         self.classes = np.unique(y) if classes is None else classes
         check_two_classes(self.classes)
         n_classes = len(self.classes)
