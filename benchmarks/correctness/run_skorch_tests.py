@@ -106,6 +106,8 @@ DIFFERENCES = {
     "`repr` is that of scikit-learn": """
         test_repr_fitted_works test_repr_initialized_works
         test_repr_uninitialized_works""",
+    "`iterator_valid` must not shuffle": """
+        test_net_init_with_iterator_valid_shuffle_true_warns""",
     "A device must exist": """
         test_moving_custom_modules_to_device
         test_set_params_on_custom_module_preserves_its_device""",
