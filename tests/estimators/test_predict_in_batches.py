@@ -78,9 +78,19 @@ def test_outputs_of_any_shape(shape):
     np.testing.assert_array_equal(concatenate_logits(output.split(3)), output.double())
 
 
-def test_outputs_of_a_loaded_network_have_a_column_for_each_class():
-    module = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Flatten(0))
+@pytest.mark.parametrize(
+    ("module", "message"),
+    [
+        (torch.nn.Linear(3, 1), r"logits of shape \(4, 2\), got shape \(4, 1\)"),
+        (
+            torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Flatten(0)),
+            "module one row for each, got 8 rows for 4 samples",
+        ),
+    ],
+)
+def test_outputs_of_a_loaded_network_have_a_row_of_logits_for_each_sample(
+    module, message
+):
     net = NeuralClassifier(module).initialize(classes=["a", "b"])
-    message = r"logits of shape \(8, 2\), got shape \(8,\)"
     with pytest.raises(ValueError, match=message):
         net.predict_proba(np.ones((4, 3), np.float32))
