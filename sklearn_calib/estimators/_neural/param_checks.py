@@ -175,8 +175,8 @@ def _check_keeps_order(options):
         value = options.get(name)
         if value is not None and value is not wanted:
             raise ValueError(
-                f"iterator_valid__{name} must be {wanted}, got {shown(value)}: the "
-                "predictions are one row for each row of X, in its order. Remove it, "
+                f"iterator_valid__{name} must be {wanted}, got {shown(value)}, since "
+                "predictions have one row for each row of X, in its order. Remove it, "
                 f"or set iterator_train__{name}."
             )
 
