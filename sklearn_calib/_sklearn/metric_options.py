@@ -5,10 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 from inspect import Parameter, signature
-from typing import Any
+from typing import Any, SupportsFloat
 
-from sklearn_calib._sklearn.scorer_objects import Scorer
-from sklearn_calib._validation.declarations import did_you_mean
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sklearn_calib._sklearn.scorer_objects import (
+    Scorer,
+    call_scorer,
+    follows_labels,
+    metric_of,
+)
+from sklearn_calib._validation.arrays import shown
+from sklearn_calib._validation.declarations import did_you_mean, interval_kind
+from sklearn_calib._validation.labels import as_labels, encode_labels
+from sklearn_calib._validation.probabilities import check_proba_shape
 from sklearn_calib._validation.types import Metric, Options
 
 POSITIONAL = {Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD}
@@ -47,6 +58,91 @@ def check_options(metric: Any, options: Options, function: Callable[..., Any]) -
     _check_complete(metric, parameters, given)
 
 
+def is_metric(function: Any) -> bool:
+    """Whether a callable is a metric, not a scorer `(estimator, X, y)`."""
+    if isinstance(function, Scorer):
+        return False
+    names = [
+        name
+        for name, one in signature(function).parameters.items()
+        if one.kind in POSITIONAL and name not in PASSED
+    ]
+    return names[:1] == ["y_true"] or len(names) == 2
+
+
+def takes(metric: Metric, name: str) -> bool:
+    """Whether a metric, and a metric that it passes its options to, has a parameter."""
+    function, args, _ = _parts(metric)
+    if function is call_scorer:
+        scorer, _ = args
+        return name == "labels" or takes(metric_of(scorer)[0] or scorer, name)
+    parameters = signature(metric).parameters.values()
+    if name in (one.name for one in parameters):
+        return True
+    if args and interval_kind(function)[0].takes_metric:
+        return takes(args[0], name)
+    return Parameter.VAR_KEYWORD in (one.kind for one in parameters)
+
+
+def metric_input(
+    metric: Metric,
+    y_true: ArrayLike,
+    y_proba: Any,
+    labels: ArrayLike | None,
+    sample_weight: Any,
+) -> tuple[Any, Options]:
+    """Return the probabilities and keyword arguments with which to call a metric.
+
+    Labels and columns are sorted for metrics that are not those of this package.
+    """
+    given = {}
+    if sample_weight is not None:
+        given["sample_weight"] = sample_weight
+        if not takes(metric, "sample_weight"):
+            raise TypeError(
+                "metric must have the parameter sample_weight for samples with "
+                f"weights, got {name_of(metric)!r}. Add the parameter and weight the "
+                "samples by it, or do not pass weights."
+            )
+    if labels is None:
+        return y_proba, given
+    if takes(metric, "labels"):
+        given["labels"] = labels
+    classes = as_labels(labels, "labels")
+    order = np.argsort(classes)
+    is_multilabel = np.shape(y_true)[1:] not in ((), (1,))
+    if is_multilabel or np.array_equal(order, np.arange(len(classes))):
+        return y_proba, given
+    function, _, options = _parts(metric)
+    proba = check_proba_shape(y_proba, allow_1d=True)
+    of_pos_label = proba.ndim == 1 and options.get("pos_label") is not None
+    if "labels" not in given and not of_pos_label:
+        raise ValueError(
+            "labels must be sorted for a metric without the parameter labels, got "
+            f"{shown(classes.tolist())} with {name_of(metric)!r}. Add the parameter, "
+            "or sort the labels and the columns of the probabilities."
+        )
+    if follows_labels(function):
+        return y_proba, given
+    encode_labels(y_true, labels=labels, n_classes=(*proba.shape, 2)[1])
+    if "labels" in given:
+        given["labels"] = classes[order]
+    if of_pos_label:
+        return proba, given
+    return 1 - proba if proba.ndim == 1 else proba[:, order], given
+
+
+def as_number(value: Any) -> float:
+    """Return the value of a metric; raise TypeError unless it is a number."""
+    if np.ndim(value) != 0 or not isinstance(value, SupportsFloat):
+        raise TypeError(
+            f"metric must return a number, got {type(value).__name__}. Use "
+            "functools.partial to set options with which it does, or a function that "
+            "returns one of its values, such as lambda y, p: metric(y, p)[0]."
+        )
+    return float(value)
+
+
 def refuse_options(
     options: Options, function: Callable[..., Any], received: str
 ) -> None:
@@ -66,6 +162,11 @@ def name_of(metric: Metric) -> str:
     """Return the name of a metric, for messages."""
     function = _parts(metric)[0]
     return getattr(function, "__name__", type(function).__name__)
+
+
+def fixed_by_partial(metric: Metric, name: str, value: Any) -> Any:
+    """Return the value, or if it is None, the keyword argument of a partial."""
+    return getattr(metric, "keywords", {}).get(name) if value is None else value
 
 
 def without_partial(metric: Metric, options: Options) -> tuple[Metric, Options]:

@@ -9,8 +9,9 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score, log_loss, make_scorer
 
+from sklearn_calib._validation.labels import encode_labels
 from sklearn_calib._validation.samples import as_columns
-from sklearn_calib._validation.types import Array, Floats
+from sklearn_calib._validation.types import Array, Floats, Ints
 
 # Searches can route weights to instances of make_scorer's class, and share predictions
 # between them. The class has no public name.
@@ -79,6 +80,25 @@ def metric_of(scorer: Any) -> tuple[Any, int]:
     return partial(scorer._score_func, **scorer._kwargs), scorer._sign
 
 
+def follows_labels(metric: Any) -> bool:
+    """Whether columns are in the order of `labels`, as for metrics of this package.
+
+    Others, such as those of scikit-learn, assume the order of sorted labels.
+    """
+    return str(metric.__module__).startswith("sklearn_calib.")
+
+
+def column_order(scorer: Any, classes: Array) -> Ints:
+    """Return the order of the classes, and of their columns, that a scorer assumes."""
+    if isinstance(scorer, LabelledScorer):
+        return np.arange(len(classes))
+    metric, _ = metric_of(scorer)
+    labels = metric and metric.keywords.get("labels")
+    if labels is None or not follows_labels(metric.func):
+        return np.argsort(classes)
+    return encode_labels(labels, labels=classes, n_classes=len(classes), name="labels")
+
+
 def metric_and_input(scorer: Any, proba: Floats) -> tuple[Any, Floats]:
     """Return the metric of any scorer, and the probabilities that it is called with.
 
@@ -106,12 +126,12 @@ def call_scorer(
 ) -> Any:
     """Return the value of the metric of a scorer."""
     classes = np.unique(y_true) if labels is None else np.asarray(labels)
-    # scikit-learn's metrics take the columns for those of sorted labels.
-    order = np.argsort(classes)
+    order = column_order(scorer, classes)
     X, classifier = as_columns(y_proba)[:, order], _Precomputed(classes[order])
     metric, _ = metric_of(scorer)
     if metric is not None and metric.func is log_loss:
         # Its scorer fails if a class is absent from y_true.
         labels = classes[order]
         return metric(y_true, X, labels=labels, sample_weight=sample_weight)
-    return sign * scorer(classifier, X, y_true, sample_weight=sample_weight)
+    weight = {} if sample_weight is None else {"sample_weight": sample_weight}
+    return sign * scorer(classifier, X, y_true, **weight)

@@ -7,12 +7,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._sklearn.metric_options import with_options
+from sklearn_calib._sklearn.metric_options import (
+    as_number,
+    fixed_by_partial,
+    metric_input,
+    with_options,
+)
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import TARGETS, validate_params
 from sklearn_calib._validation.labels import classes_of
 from sklearn_calib._validation.probabilities import check_proba
-from sklearn_calib._validation.samples import as_columns, check_columns, read_samples
+from sklearn_calib._validation.samples import (
+    as_columns,
+    check_columns,
+    positive_code,
+    read_samples,
+)
 from sklearn_calib._validation.types import Metric
 from sklearn_calib.deployment._priors import check_priors, estimate_priors
 from sklearn_calib.metrics import expected_calibration_error
@@ -65,7 +75,8 @@ def label_shift_calibration_error(
 
     labels : array-like of shape (n_classes,), default=None
         Class label of each column, such as `estimator.classes_`. By default, the sorted
-        distinct values of `y_true`.
+        distinct values of `y_true`. Metrics of other packages receive them sorted, with
+        the columns in the same order.
 
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the labelled samples.
@@ -85,7 +96,8 @@ def label_shift_calibration_error(
         or a class is absent from `y_true`.
 
     TypeError
-        If `metric` is not a function, or does not have an option.
+        If `metric` is not a function, does not return a number, or does not have an
+        option or the parameter `sample_weight`.
 
     Warns
     -----
@@ -133,6 +145,7 @@ def label_shift_calibration_error(
     0.177
     """
     metric = with_options(metric, options, label_shift_calibration_error)
+    labels = fixed_by_partial(metric, "labels", labels)
     data = y_true, y_proba, labels, sample_weight
     proba, codes, weight = read_samples(*data, "canonical").proba()
     counts = np.bincount(codes, weight, minlength=proba.shape[1])
@@ -143,7 +156,12 @@ def label_shift_calibration_error(
             f"none of {shown(classes[counts == 0].tolist())}. Pass more held-out data, "
             "or remove these classes from the probabilities."
         )
-    new_proba = as_columns(check_proba(y_proba_new, name="y_proba_new", allow_1d=True))
+    new_proba = check_proba(y_proba_new, name="y_proba_new", allow_1d=True)
+    pos_label = fixed_by_partial(metric, "pos_label", None)
+    is_of_pos_label = new_proba.ndim == 1 and pos_label is not None
+    if is_of_pos_label and positive_code(pos_label, None, classes) == 0:
+        new_proba = 1 - new_proba
+    new_proba = as_columns(new_proba)
     if new_proba.shape[1] != len(classes):
         raise ValueError(
             f"y_proba_new must have a column for each of the {len(classes)} classes, "
@@ -159,5 +177,5 @@ def label_shift_calibration_error(
     new, _ = estimate_priors(new_proba, train, n_resamples=1, random_state=0)
     ratio = (new / old)[codes]
     weight = ratio if weight is None else ratio * weight
-    known = {} if labels is None else {"labels": labels}
-    return float(metric(y_true, y_proba, sample_weight=weight, **known))
+    y_proba, given = metric_input(metric, y_true, y_proba, labels, weight)
+    return as_number(metric(y_true, y_proba, **given))

@@ -12,8 +12,14 @@ from sklearn import metrics
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 
+from sklearn_calib._sklearn.metric_options import as_number, is_metric
 from sklearn_calib._sklearn.sample_values import is_equal, values_of_samples
-from sklearn_calib._sklearn.scorer_objects import LabelledScorer, Scorer, metric_of
+from sklearn_calib._sklearn.scorer_objects import (
+    LabelledScorer,
+    Scorer,
+    column_order,
+    metric_of,
+)
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import (
     INTERVAL,
@@ -99,7 +105,7 @@ def estimate_performance(
         `scorer(estimator, X, y)`, such as the result of
         :func:`sklearn.metrics.make_scorer`. The predicted class is the most probable.
         If `metric` is a name, the second of two classes is the positive one. A scorer
-        receives `labels` as classes.
+        receives the sorted `labels` as classes; one of this package as they are.
 
     labels : array-like of shape (n_classes,), default=None
         Class label of each column, such as `estimator.classes_`. By default, 0, 1, ...
@@ -194,9 +200,12 @@ def estimate_performance(
     encode_labels(classes, labels=classes, n_classes=n_classes, name="labels")
     check_columns(y_proba, None, classes)
     weight = check_sample_weight(sample_weight, proba)
+    confusion_matrix = _confusion_matrix(proba, weight)
     if isinstance(metric, str):
         # Some scorers do not know which of two other labels is the positive class.
         classes = np.arange(n_classes)
+    order = column_order(metric, classes)
+    proba, classes = proba[:, order], classes[order]
     score = _Score(metric, PredictedProbabilities(classes))
     drawn = _draws(proba, n_resamples, check_random_state(random_state))
     measure = score.mean if score.is_mean(proba, weight) else score
@@ -220,9 +229,8 @@ def estimate_performance(
                 raise
     tail = (1 - confidence_level) / 2
     low, high = np.quantile(known, [tail, 1 - tail]).tolist()
-    return PerformanceEstimate(
-        value, (min(low, value), max(high, value)), _confusion_matrix(proba, weight)
-    )
+    interval = min(low, value), max(high, value)
+    return PerformanceEstimate(value, interval, confusion_matrix)
 
 
 class _Score:
@@ -248,7 +256,7 @@ class _Score:
         if isinstance(function, Scorer):
             function = function._score_func
         parameters = inspect.signature(function).parameters
-        if function is self.scorer and next(iter(parameters), "") == "y_true":
+        if is_metric(self.scorer):
             raise ValueError(
                 "metric must be the name of a scorer or a scorer with the arguments "
                 f"estimator, X and y, got the function {shown(metric)}. Pass the name "
@@ -287,13 +295,14 @@ class _Score:
     def _score(self, proba: Floats, codes: Array, weight: Weights) -> float:
         y_true = self.predictions.classes_[codes]
         if weight is None:
-            return float(self.scorer(self.predictions, proba, y_true))
+            return as_number(self.scorer(self.predictions, proba, y_true))
         if not self.takes_weights:
             raise ValueError(
                 "sample_weight must be None for a scorer without sample_weight, got "
                 f"weights and {shown(self.scorer)}. Add the argument to the scorer."
             )
-        return float(self.scorer(self.predictions, proba, y_true, sample_weight=weight))
+        weights = {"sample_weight": weight}
+        return as_number(self.scorer(self.predictions, proba, y_true, **weights))
 
 
 def _draws(proba: Floats, n_resamples: int, rng: np.random.RandomState) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from inspect import signature
 from itertools import product
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
@@ -17,14 +16,16 @@ from sklearn.metrics import make_scorer
 from sklearn.utils import check_random_state
 
 from sklearn_calib._sklearn.metric_options import (
+    as_number,
     check_options,
+    is_metric,
+    metric_input,
     refuse_options,
     without_partial,
 )
 from sklearn_calib._sklearn.response import has_threshold
 from sklearn_calib._sklearn.scorer_objects import (
     LabelledScorer,
-    Scorer,
     metric_and_input,
     metric_of,
 )
@@ -44,7 +45,6 @@ from sklearn_calib._validation.samples import as_columns, check_columns
 from sklearn_calib._validation.types import (
     Array,
     Floats,
-    Metric,
     Options,
     Seed,
     Weights,
@@ -107,10 +107,11 @@ def compare(
         Names of scorers of this package or of scikit-learn. Columns have the names of
         the scorers without `neg_`. A dict maps names of columns to scorers, their names
         or metrics. The sign of scorers with `greater_is_better=False` is reversed, so
-        the values are those of the metric. A function whose first parameter is `y_true`
-        is a metric and receives all columns of the probabilities; a metric of
-        scikit-learn receives what its scorers receive. Set options with
-        `functools.partial`.
+        the values are those of the metric. A function of two arguments, or whose first
+        parameter is `y_true`, is a metric and receives all columns of the
+        probabilities, in the order of the sorted labels unless it is one of this
+        package; a metric of scikit-learn receives what its scorers receive. Set options
+        with `functools.partial`.
 
     confidence_level : float, default=0.95
         Confidence level of the intervals, in (0, 1).
@@ -376,15 +377,9 @@ def _scorer_or_metric(scoring: Any) -> Any:
     if metric:
         return scorer
     function, options = without_partial(scorer, {})
-    if _is_metric(scorer) and str(function.__module__).startswith("sklearn."):
+    if is_metric(scorer) and str(function.__module__).startswith("sklearn."):
         return make_scorer(function, response_method="predict_proba", **options)
     return scorer
-
-
-def _is_metric(scorer: Any) -> bool:
-    """Whether a callable is a metric, not a scorer `(estimator, X, y)`."""
-    parameters = () if isinstance(scorer, Scorer) else signature(scorer).parameters
-    return next(iter(parameters), None) == "y_true"
 
 
 def _measure(
@@ -398,28 +393,16 @@ def _measure(
     """Return the value of a metric and its interval, and the error if there is one."""
     cell = [np.nan] * 3
     try:
-        metric, proba, data = _metric_and_data(scorer, proba, classes, sample_weight)
-        cell[0] = float(metric(y, proba, **data))
+        metric = scorer
+        if not is_metric(scorer):
+            metric, proba = metric_and_input(scorer, proba)
+        proba, data = metric_input(metric, y, proba, classes, sample_weight)
+        cell[0] = as_number(metric(y, proba, **data))
         if settings["n_resamples"]:
-            found = scorer if _is_metric(scorer) else metric_of(scorer)[0]
+            found = scorer if is_metric(scorer) else metric_of(scorer)[0]
             method = "debiased" if interval_kind(found)[0].is_error else "auto"
             options = {**data, **settings, "method": method}
             cell[1:] = bootstrap_interval(metric, y, proba, **options)
     except Exception as error:  # of any metric, which may be the user's own
         return cell, f"{type(error).__name__}: {error}"
     return cell, ""
-
-
-def _metric_and_data(
-    scorer: Any, proba: Array, classes: Array, sample_weight: Weights
-) -> tuple[Metric, Array, Options]:
-    """Return the metric, the probabilities and the options that it is called with."""
-    data: Options = {"labels": classes, "sample_weight": sample_weight}
-    if not _is_metric(scorer):
-        return *metric_and_input(scorer, proba), data
-    # A metric need not have both.
-    if "labels" not in signature(scorer).parameters:
-        del data["labels"]
-    if sample_weight is None:
-        del data["sample_weight"]
-    return scorer, proba, data

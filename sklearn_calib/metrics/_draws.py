@@ -16,7 +16,12 @@ from numpy.typing import ArrayLike
 from sklearn import config_context
 from sklearn.exceptions import UndefinedMetricWarning
 
-from sklearn_calib._sklearn.metric_options import name_of
+from sklearn_calib._sklearn.metric_options import (
+    as_number,
+    fixed_by_partial,
+    metric_input,
+    takes,
+)
 from sklearn_calib._sklearn.sample_values import is_equal, values_of_samples
 from sklearn_calib._solvers.blas import one_blas_thread
 from sklearn_calib._validation.arrays import as_numbers
@@ -85,18 +90,25 @@ class RowSample(Resample):
     weight: Floats
     strata: Sequence[Ints]  # rows of each stratum, which is resampled separately
     values: Array | None = None  # of each row, if the metric is known to be their mean
+    labels: Any = None  # of the columns, also for a metric that does not take them
 
-    def measure(self, y_true: Array | None = None, weight: Weights = None) -> Any:
+    def measure(self, y_true: Array | None = None, weight: Weights = None) -> float:
         """Return the metric, optionally for other labels or weights."""
         weight = self.weight if weight is None else weight
         if self.values is not None and y_true is None:
-            return np.average(self.values, weights=weight)
-        return self.metric(
-            self.y_true if y_true is None else y_true,
-            self.y_proba,
-            sample_weight=weight,
-            **self.options,
-        )
+            return float(np.average(self.values, weights=weight))
+        y_true = self.y_true if y_true is None else y_true
+        if self._takes_weights:
+            options = {"sample_weight": weight, **self.options}
+            return as_number(self.metric(y_true, self.y_proba, **options))
+        # No weights were given, so these are the numbers of times a row was drawn.
+        rows = np.repeat(np.arange(len(weight)), weight.astype(int))
+        given = y_true[rows], self.y_proba[rows]
+        return as_number(self.metric(*given, **self.options))
+
+    @cached_property
+    def _takes_weights(self) -> bool:
+        return takes(self.metric, "sample_weight")
 
     def with_values(self) -> RowSample:
         """Set the values of the rows, if the metric is their mean.
@@ -158,7 +170,7 @@ class RowSample(Resample):
     @cached_property
     def _sampler(self) -> Callable[[Any], Array]:
         """Function that draws labels from the probabilities, given a generator."""
-        y_true, proba, labels = self.y_true, self.y_proba, self.options.get("labels")
+        y_true, proba, labels = self.y_true, self.y_proba, self.labels
         if y_true.ndim == 2:
             return partial(_draw_indicators, proba)
         n_classes = 2 if proba.ndim == 1 else proba.shape[1]
@@ -185,7 +197,6 @@ def take_sample(
     """Return the `RowSample` of a metric. The metric checks the rest of its input."""
     if interval_kind(metric)[0].takes_two_samples:
         return _take_two_samples(metric, y_true, y_proba, labels, sample_weight)
-    _check_takes_weights(metric)
     labels = fixed_by_partial(metric, "labels", labels)
     sample_weight = fixed_by_partial(metric, "sample_weight", sample_weight)
     # The samples are drawn here; the metric reads those that it is called with.
@@ -195,31 +206,23 @@ def take_sample(
     if y_true.shape[1:] == (1,):
         y_true = y_true[:, 0]
     weight = check_sample_weight(sample_weight, proba)
-    weight = np.ones(len(proba)) if weight is None else weight
-    options = {} if labels is None else {"labels": labels}
+    proba, options = metric_input(metric, y_true, proba, labels, weight)
+    weight = options.pop("sample_weight", np.ones(len(proba)))
     strata = _rows_by_class(y_true) if stratify else [np.arange(len(proba))]
-    return RowSample(metric, y_true, proba, options, weight, strata)
-
-
-def fixed_by_partial(metric: Metric, name: str, value: Any) -> Any:
-    """Return the value, or if it is None, the keyword argument of a partial."""
-    return getattr(metric, "keywords", {}).get(name) if value is None else value
+    labels = options.get("labels", labels)
+    return RowSample(metric, y_true, proba, options, weight, strata, labels=labels)
 
 
 def check_number(value: Any) -> float:
     """Raise an error if the value of a metric is not a finite number."""
-    if np.ndim(value) != 0 or value is None:
-        raise TypeError(
-            f"metric must return a number, got {type(value).__name__}. Use "
-            "functools.partial to set options with which it returns a number."
-        )
+    value = as_number(value)
     if not np.isfinite(value):
         raise ValueError(
             "metric must be finite for the sample, got "
             f"{'NaN' if np.isnan(value) else 'infinity'}. Pass samples of every class, "
             "without probabilities of 0 for the true class."
         )
-    return float(value)
+    return value
 
 
 def _take_two_samples(
@@ -250,18 +253,6 @@ def _measure_two_samples(
 ) -> Any:
     times = sample_weight.astype(int)
     return metric(*(scores[part].repeat(times[part]) for part in (is_in, ~is_in)))
-
-
-def _check_takes_weights(metric: Metric) -> None:
-    """Raise an error if the metric does not accept sample weights."""
-    parameters = signature(metric).parameters.values()
-    if any(one.name == "sample_weight" or one.kind == 4 for one in parameters):
-        return
-    raise TypeError(
-        "metric must have the parameter sample_weight, which represents the drawn "
-        f"samples, got {name_of(metric)!r}. Add the parameter and weight the samples "
-        "by it."
-    )
 
 
 def _rows_by_class(y_true: Array) -> list[Ints]:

@@ -369,14 +369,14 @@ def test_a_metric_that_fails_has_cells_of_nan():
 
 
 def test_a_value_without_an_interval():
-    """Intervals need sample weights."""
+    """The draws contain some samples several times."""
 
-    def first(y_true, y_proba):
-        return y_proba[0, 0] + (y_true[0] == "pear")
+    def of_distinct(_, y_proba):
+        return float("nan" if len(np.unique(y_proba, axis=0)) < len(y_proba) else 1)
 
-    with pytest.warns(UserWarning, match=r"metrics\['first'\].*sample_weight"):
-        table = compare(MODELS, *DATA, metrics={"first": first}, **FAST)
-    assert table["first"].notna().to_numpy().tolist() == [[True, False, False]] * 2
+    with pytest.warns(UserWarning, match=r"metrics\['own'\].*most of the drawn"):
+        table = compare(MODELS, *DATA, metrics={"own": of_distinct}, **FAST)
+    assert table["own"].notna().to_numpy().tolist() == [[True, False, False]] * 2
 
 
 def test_a_misspelt_option_of_a_metric():

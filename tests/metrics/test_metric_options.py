@@ -6,8 +6,12 @@ from importlib import import_module
 
 import numpy as np
 import pytest
+from sklearn.metrics import make_scorer
 
-from sklearn_calib.deployment import label_shift_calibration_error
+from sklearn_calib.deployment import (
+    estimate_performance,
+    label_shift_calibration_error,
+)
 from sklearn_calib.evaluation import compare
 from sklearn_calib.metrics import (
     CalibrationAccumulator,
@@ -21,6 +25,7 @@ from sklearn_calib.metrics import (
     net_benefit_score,
     per_group,
     per_label,
+    spiegelhalter_test,
     worst_group,
 )
 
@@ -158,7 +163,8 @@ def test_options_for_several_metrics(metrics):
 
 def brier_score_loss(y_true, y_proba, *, sample_weight=None):
     """Return the Brier score, without the checks that make draws slow."""
-    return np.average((np.asarray(y_true) - y_proba) ** 2, weights=sample_weight)
+    positive = np.reshape(y_proba, (len(y_true), -1))[:, -1]
+    return np.average((np.asarray(y_true) - positive) ** 2, weights=sample_weight)
 
 
 class Power:
@@ -175,6 +181,66 @@ def test_a_metric_of_ones_own(name):
     np.testing.assert_allclose(value, numbers(ONE[name](brier_score_loss)))
     with pytest.raises(TypeError, match=r"options of Power must be .*'power'\?"):
         ONE[name](Power(), powr=2)
+
+
+INTERVALS = {"confidence_level": 0.9, **FEW}
+WITHOUT_WEIGHTS = {
+    "per_group with intervals": partial(ONE["per_group"], **INTERVALS),
+    "per_label with intervals": partial(ONE["per_label"], **INTERVALS),
+    "compare": lambda metric: compare(
+        {"stored": P}, None, Y, metrics={"a": metric}, **FEW
+    ).to_numpy(),
+    "compare with a scorer": lambda metric: compare(
+        {"stored": P}, None, Y, metrics={"a": lambda _, X, y: metric(y, X)}, **FEW
+    ).to_numpy(),
+    **{
+        name: call
+        for name, call in ONE.items()
+        if "Accumulator" not in name and "shift" not in name  # they need weights
+    },
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_WEIGHTS)
+def test_a_metric_without_weights(name):
+    """Its draws repeat samples, and have the values of their weights."""
+    value = numbers(WITHOUT_WEIGHTS[name](lambda y, p: brier_score_loss(y, p)))
+    expected = WITHOUT_WEIGHTS[name.removesuffix(" with a scorer")](brier_score_loss)
+    np.testing.assert_allclose(value, numbers(expected))
+
+
+def test_weights_for_a_metric_without_them():
+    def own(y, p):
+        return float(np.mean(y == p))
+
+    match = "metric must have the parameter sample_weight .*'own'.* not pass weights"
+    weight = {"sample_weight": np.ones(30)}
+    for name in ("bootstrap_interval", "consistency_test", "per_group", "worst_group"):
+        with pytest.raises(TypeError, match=match):
+            ONE[name](partial(own), **weight)
+    with pytest.raises(TypeError, match=match):
+        ONE["label_shift_calibration_error"](own)
+    for metric in (own, make_scorer(own), lambda _, X, y: own(y, X)):
+        with pytest.warns(UserWarning, match="parameter sample_weight"):
+            compare({"stored": P}, None, Y, metrics={"a": metric}, **weight)
+
+
+@pytest.mark.parametrize("name", [name for name in ONE if "_bound" not in name])
+def test_a_metric_that_returns_several_numbers(name):
+    """The largest of a statistic and a p-value has no meaning."""
+    if name == "CalibrationAccumulator.compute":
+        assert len(ONE[name](spiegelhalter_test)) == 2
+        return
+    with pytest.raises(TypeError, match=r"metric must return a number, got .*\)\[0\]"):
+        ONE[name](spiegelhalter_test)
+
+
+def test_a_scorer_that_returns_several_numbers():
+    match = "metric must return a number, got"
+    with pytest.raises(TypeError, match=match):
+        estimate_performance(P, metric=lambda _, X, y: spiegelhalter_test(y, X), **FEW)
+    with pytest.warns(UserWarning, match=match):
+        SEVERAL["compare"](metrics={"a": spiegelhalter_test})
 
 
 def test_options_beside_the_metric_of_a_partial():

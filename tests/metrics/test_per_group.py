@@ -190,16 +190,6 @@ def test_bad_dict_of_metrics(metrics, options, message):
         per_group(metrics, [0, 1], [0.5, 0.5], groups=[0, 0], **options)
 
 
-def test_interval_needs_weights():
-    def share(y_true, y_proba):
-        return float(np.mean(y_true == y_proba))
-
-    data = share, [0, 1], [0, 1]
-    assert per_group(*data, groups=[0, 0])["value"].tolist() == [1, 1]
-    with pytest.raises(TypeError, match=r"parameter sample_weight.* got 'share'"):
-        per_group(*data, groups=[0, 0], confidence_level=0.9)
-
-
 def test_interval_of_options():
     """The debiased ECE keeps its options, and a group of one sample has no interval."""
     rng = np.random.default_rng(0)

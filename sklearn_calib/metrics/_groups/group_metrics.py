@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from inspect import signature
-from operator import call
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._sklearn.metric_options import refuse_options, with_options
+from sklearn_calib._sklearn.metric_options import (
+    as_number,
+    fixed_by_partial,
+    metric_input,
+    refuse_options,
+    with_options,
+)
 from sklearn_calib._validation.arrays import as_numbers, shown
 from sklearn_calib._validation.declarations import (
     BETWEEN_0_AND_1,
@@ -31,7 +36,6 @@ from sklearn_calib._validation.probabilities import (
 )
 from sklearn_calib._validation.samples import check_columns, check_lengths
 from sklearn_calib._validation.types import Array, Metric, Options, Seed
-from sklearn_calib.metrics._draws import fixed_by_partial
 from sklearn_calib.metrics._intervals.bootstrap import (
     bootstrap_interval,
     interval_or_nan,
@@ -93,7 +97,8 @@ def per_group(
 
     labels : array-like of shape (n_classes,), default=None
         Labels of the columns of `y_proba`. By default, the sorted distinct values of
-        `y_true`. A class may be absent from a group.
+        `y_true`. A class may be absent from a group. Metrics of other packages receive
+        the labels sorted, with the columns in the same order.
 
     sample_weight : array-like of shape (n_samples,), default=None
         Sample weights. They are passed to the metric if they are not None.
@@ -128,7 +133,8 @@ def per_group(
     Raises
     ------
     TypeError
-        If there are options of one of several metrics.
+        If a metric does not return a number, there are weights and it does not have the
+        parameter `sample_weight`, or there are options of one of several metrics.
 
     ValueError
         If `groups`, `y_true` and `y_proba` have inconsistent numbers of samples, a
@@ -228,7 +234,7 @@ def per_group(
     everyone = slice(None)
     overall = (
         len(y_true),
-        call_for(call, everyone),
+        call_for(_evaluate, everyone),
         *interval(bootstrap_interval, everyone),
     )
     members = group_members(groups, len(y_true))
@@ -237,7 +243,7 @@ def per_group(
     table = [
         (
             len(rows),
-            call_for(call, rows) if seen[rows].any() else np.nan,
+            call_for(_evaluate, rows) if seen[rows].any() else np.nan,
             *interval(interval_or_nan, rows),
         )
         for rows in members.values()
@@ -322,7 +328,8 @@ def worst_group(
 
     labels : array-like of shape (n_classes,), default=None
         Labels of the columns of `y_proba`. By default, the sorted distinct values of
-        `y_true`. A class may be absent from a group.
+        `y_true`. A class may be absent from a group. Metrics of other packages receive
+        the labels sorted, with the columns in the same order.
 
     sample_weight : array-like of shape (n_samples,), default=None
         Sample weights. They are passed to the metric if they are not None.
@@ -338,6 +345,10 @@ def worst_group(
 
     Raises
     ------
+    TypeError
+        If the metric does not return a number, or there are weights and it does not
+        have the parameter `sample_weight`.
+
     ValueError
         If `groups`, `y_true` and `y_proba` have inconsistent numbers of samples, or no
         group has `min_samples` samples.
@@ -387,11 +398,15 @@ def worst_group(
             f"which is {largest}, got {min_samples}. Use a smaller number."
         )
     values = [
-        call_for(call, rows)
+        call_for(_evaluate, rows)
         for rows in members
         if np.count_nonzero(seen[rows]) >= min_samples
     ]
     return float(np.min(values) if greater_is_better else np.max(values))
+
+
+def _evaluate(metric: Metric, *data: Any, **options: Any) -> float:
+    return as_number(metric(*data, **options))
 
 
 def _of_rows(
@@ -402,12 +417,13 @@ def _of_rows(
     sample_weight: ArrayLike | None,
 ) -> Callable[[Callable[..., Any], Any], Any]:
     """Return a function that calls another one with the metric and selected samples."""
+    labels = fixed_by_partial(metric, "labels", labels)
+    if labels is None and "labels" in signature(metric).parameters:
+        labels, _ = distinct_labels(y_true.ravel(), "y_true")
     proba = as_proba_numbers(y_proba, "y_proba")
-    if "labels" in signature(metric).parameters:
-        labels = fixed_by_partial(metric, "labels", labels)
-        if labels is None:
-            labels, _ = distinct_labels(y_true.ravel(), "y_true")
-        metric = partial(metric, labels=labels)
+    proba, given = metric_input(metric, y_true, proba, labels, sample_weight)
+    if "labels" in given:
+        metric = partial(metric, labels=given["labels"])
     weight = sample_weight
     if weight is not None:
         weight = as_numbers(weight, "sample_weight")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._sklearn.metric_options import check_options
+from sklearn_calib._sklearn.metric_options import as_number, check_options
 from sklearn_calib._validation.arrays import as_numbers, column_names
 from sklearn_calib._validation.declarations import (
     BETWEEN_0_AND_1,
@@ -180,7 +180,7 @@ def per_label(
         of_one = partial(metric, **{"labels": [0, 1], **options})
     pairs = [*zip(y_true.T, y_proba.T, strict=True)]
     values = np.array([of_one(y, proba) for y, proba in pairs])
-    mean = float(values.mean(axis=0)) if average == "macro" else None
+    mean = as_number(values.mean(axis=0)) if average == "macro" else None
     if confidence_level is None:
         return values if mean is None else mean
 

@@ -67,8 +67,9 @@ def consistency_test(
     ----------
     metric : callable
         Metric with the signature `metric(y_true, y_proba, *, labels, sample_weight)`
-        that returns a number, such as :func:`expected_calibration_error`. The parameter
-        `labels` is only needed if `labels` is passed.
+        that returns a number, such as :func:`expected_calibration_error`. The
+        parameters `labels` and `sample_weight` are only needed for labels that are not
+        sorted, and for weights.
 
     y_true : array-like of shape (n_samples,) or (n_samples, n_labels)
         True labels, of any type. A 2-d array is a multilabel indicator matrix of 0 and
@@ -85,7 +86,8 @@ def consistency_test(
 
     labels : array-like of shape (n_classes,), default=None
         Labels of the columns of `y_proba`. By default, the sorted distinct values of
-        `y_true`.
+        `y_true`. Metrics of other packages receive them sorted, with the columns in the
+        same order.
 
     sample_weight : array-like of shape (n_samples,), default=None
         Sample weights, passed to the metric.
@@ -116,8 +118,8 @@ def consistency_test(
     Raises
     ------
     TypeError
-        If the metric does not have the parameter `sample_weight`, does not return a
-        number, or takes two samples of scores.
+        If there are weights and the metric does not have the parameter `sample_weight`,
+        or it does not return a number, or takes two samples of scores.
 
     ValueError
         If the metric is undefined for most of the draws, or the input is invalid.

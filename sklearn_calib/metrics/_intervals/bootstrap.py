@@ -69,9 +69,10 @@ def bootstrap_interval(
     metric : callable
         Metric with the signature `metric(y_true, y_proba, *, labels, sample_weight)`
         that returns a number, such as :func:`aurc_loss` or
-        :func:`sklearn.metrics.log_loss`. The parameter `labels` is only needed if
-        `labels` is passed. For metrics of two samples of scores, such as
-        :func:`ood_auroc_score`, pass the scores as `y_true` and `y_proba`.
+        :func:`sklearn.metrics.log_loss`. The parameters `labels` and `sample_weight`
+        are only needed for labels that are not sorted, and for weights. For metrics of
+        two samples of scores, such as :func:`ood_auroc_score`, pass the scores as
+        `y_true` and `y_proba`.
 
     y_true : array-like of shape (n_samples,) or (n_samples, n_labels)
         True labels, of any type, or any other first argument of the metric.
@@ -95,7 +96,8 @@ def bootstrap_interval(
 
     labels : array-like of shape (n_classes,), default=None
         Labels of the columns of `y_proba`. By default, the sorted distinct values of
-        `y_true`.
+        `y_true`. Metrics of other packages receive them sorted, with the columns in the
+        same order.
 
     sample_weight : array-like of shape (n_samples,), default=None
         Sample weights. A sample is one observation, whatever its weight.
@@ -124,8 +126,8 @@ def bootstrap_interval(
     Raises
     ------
     TypeError
-        If the metric does not have the parameter `sample_weight`, or does not return a
-        number.
+        If there are weights and the metric does not have the parameter `sample_weight`,
+        or it does not return a number.
 
     ValueError
         If the method is not valid for calibration errors, or the metric is undefined
@@ -138,9 +140,9 @@ def bootstrap_interval(
 
     Notes
     -----
-    Draws are represented by weights; a sample that is not drawn has the weight 0. Draws
-    for which the metric is undefined, such as the AUROC if a class is not drawn, are
-    ignored. `stratify=True` avoids them.
+    Draws are represented by weights, or by repeated samples for a metric without the
+    parameter `sample_weight`. Draws for which the metric is undefined, such as the
+    AUROC if a class is not drawn, are ignored. `stratify=True` avoids them.
 
     With the fraction :math:`b` of draws below the value, :math:`z_0 = \Phi^{-1}(b)`,
     and the acceleration :math:`a`, the limits of "bca" are the quantiles

@@ -109,10 +109,10 @@ def difference_test(
     metric : callable or str
         Metric with the signature `metric(y_true, y_proba, *, labels, sample_weight)`
         that returns a number, such as :func:`aurc_loss` or
-        :func:`sklearn.metrics.log_loss`. The parameter `labels` is only needed if
-        `labels` is passed. A string is the name of a scorer, such as "neg_ece", see
-        :func:`get_scorer`. Its metric is then compared without the sign, so lower is
-        better for names with `neg_`.
+        :func:`sklearn.metrics.log_loss`. The parameters `labels` and `sample_weight`
+        are only needed for labels that are not sorted, and for weights. A string is the
+        name of a scorer, such as "neg_ece", see :func:`get_scorer`. Its metric is then
+        compared without the sign, so lower is better for names with `neg_`.
 
     y_true : array-like of shape (n_samples,) or (n_samples, n_labels)
         True labels, of any type.
@@ -133,7 +133,8 @@ def difference_test(
 
     labels : array-like of shape (n_classes,), default=None
         Labels of the columns of `y_proba`. By default, the sorted distinct values of
-        `y_true`.
+        `y_true`. Metrics of other packages receive them sorted, with the columns in the
+        same order.
 
     sample_weight : array-like of shape (n_samples,), default=None
         Sample weights, passed to the metric.
@@ -166,8 +167,8 @@ def difference_test(
     Raises
     ------
     TypeError
-        If the metric does not have the parameter `sample_weight`, does not return a
-        number, or takes two samples of scores.
+        If there are weights and the metric does not have the parameter `sample_weight`,
+        or it does not return a number, or takes two samples of scores.
 
     ValueError
         If the probabilities of the two models have different shapes, or the metric is
