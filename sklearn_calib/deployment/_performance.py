@@ -114,7 +114,8 @@ def estimate_performance(
         Sample weights.
 
     monitor : CalibrationMonitor, default=None
-        Monitor of this classifier. If it has raised an alarm, the estimate is refused.
+        Monitor of this classifier, with the same labels. If it has raised an alarm, the
+        estimate is refused.
 
     confidence_level : float, default=0.95
         Confidence level of the interval, in (0, 1).
@@ -143,7 +144,7 @@ def estimate_performance(
     ------
     ValueError
         If `y_proba` does not contain probabilities, `labels` do not match the columns,
-        or the monitor has raised an alarm.
+        or the monitor has raised an alarm or has other labels.
 
     sklearn.exceptions.NotFittedError
         If the monitor has no batches.
@@ -192,13 +193,13 @@ def estimate_performance(
     array([[351., 132.],
            [122., 395.]])
     """
-    if monitor is not None:
-        _refuse_alarm(monitor)
     proba = in_double(as_columns(check_proba(y_proba, allow_1d=True)))
     n_classes = proba.shape[1]
     classes = as_labels(np.arange(n_classes) if labels is None else labels, "labels")
     encode_labels(classes, labels=classes, n_classes=n_classes, name="labels")
     check_columns(y_proba, None, classes)
+    if monitor is not None:
+        _refuse_alarm(monitor, classes)
     weight = check_sample_weight(sample_weight, proba)
     confusion_matrix = _confusion_matrix(proba, weight)
     if isinstance(metric, str):
@@ -320,8 +321,15 @@ def _confusion_matrix(proba: Floats, weight: Weights) -> Floats:
     return proba.T @ predicted
 
 
-def _refuse_alarm(monitor: CalibrationMonitor) -> None:
+def _refuse_alarm(monitor: CalibrationMonitor, classes: Array) -> None:
     """Raise ValueError if the probabilities are known not to be calibrated."""
+    monitored = as_labels(monitor.labels, "labels").tolist()
+    if {*monitored} != {*classes.tolist()}:
+        raise ValueError(
+            f"labels must be those of monitor, {shown(monitored)}, got "
+            f"{shown(classes.tolist())}. Pass labels=estimator.classes_, and the "
+            "monitor of this classifier."
+        )
     advice = monitor.diagnose().advice
     if monitor.is_alarm_:
         raise ValueError(

@@ -214,6 +214,17 @@ def test_an_alarm_refuses_the_estimate():
         estimate_performance(p, monitor=CalibrationMonitor(labels=[0, 1]), **FEW)
 
 
+def test_a_monitor_of_other_classes():
+    match = r"labels must be those of monitor, \[0, 1\], got \['no', 'yes'\]. Pass"
+    with pytest.raises(ValueError, match=match):
+        estimate_performance(
+            PROBA[:, 0], labels=["no", "yes"], monitor=monitored(1), **FEW
+        )
+    with pytest.raises(ValueError, match=r"\[0, 1\], got \[0, 1, 2\]"):
+        estimate_performance(PROBA, monitor=monitored(1), **FEW)
+    estimate_performance(PROBA[:, 0], labels=[1, 0], monitor=monitored(1), **FEW)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
