@@ -161,7 +161,6 @@ def test_a_metric_without_labels(name):
             function(*unsorted)
 
 
-COSTS = np.array([[0, 1, 3], [1, 0, 1], [5, 1, 0]])
 SCORERS = [
     "neg_ece",
     "neg_log_loss",
@@ -171,13 +170,6 @@ SCORERS = [
     get_scorer("neg_log_loss"),
     get_scorer("roc_auc_ovr"),
     make_scorer(expected_calibration_error, response_method="predict_proba"),
-    # Its options are in the order of its own labels.
-    make_scorer(
-        expected_cost_loss,
-        response_method="predict_proba",
-        costs=COSTS,
-        labels=CLASSES[ORDER],
-    ),
     lambda model, X, y, sample_weight=None: log_loss(
         y, model.predict_proba(X), labels=model.classes_, sample_weight=sample_weight
     ),
@@ -193,6 +185,23 @@ def test_scorers(scorer):
         found = estimate_performance(proba, metric=scorer, labels=labels, **FEW)
         values.append([table.loc["a", ("a", "value")], found.value])
     assert_allclose(values[1], values[0], atol=1e-12)
+
+
+def test_a_scorer_with_labels_of_its_own():
+    """Its other options are in their order."""
+    cost = partial(
+        expected_cost_loss,
+        costs=[[0, 1, 3], [1, 0, 1], [5, 1, 0]],
+        labels=CLASSES[ORDER],
+    )
+    scorer = make_scorer(cost, response_method="predict_proba")
+    options = {"metrics": {"cost": scorer}, "labels": CLASSES, "n_resamples": 0}
+    table = compare({"a": PROBA}, None, Y, **options)
+    expected = cost(Y, PROBA[:, ORDER])
+    assert table.loc["a", ("cost", "value")] == pytest.approx(expected)
+    found = estimate_performance(PROBA, metric=scorer, labels=CLASSES, **FEW)
+    costs = PROBA[:, ORDER] @ cost.keywords["costs"]
+    assert found.value == pytest.approx(costs.min(axis=1).mean())
 
 
 def test_scorers_of_estimated_performance():
