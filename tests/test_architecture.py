@@ -250,6 +250,29 @@ def test_privates_of_scikit_learn_are_known_in_few_files():
     assert not found, "import them from the files that know them"
 
 
+def test_no_filter_of_warnings_is_changed():
+    """Filters are those of the process, and `catch_warnings` is not safe in threads."""
+    found = [
+        path.relative_to(PACKAGE).as_posix()
+        for path in MODULES
+        if re.search(
+            "catch_warnings|simplefilter|filterwarnings", path.read_text("utf-8")
+        )
+    ]
+    assert not found, "use _validation.fit_warnings or numpy.errstate"
+
+
+def test_fits_warn_by_one_function():
+    """Their warnings are left out inside of other fits."""
+    found = [
+        name
+        for name, tree in trees().items()
+        if name.startswith(("calibrators/", "_solvers/"))
+        and "warnings" in imported_names(tree)
+    ]
+    assert not found, "use warn of _validation.fit_warnings"
+
+
 def test_samples_are_read_by_one_function():
     found = {
         name

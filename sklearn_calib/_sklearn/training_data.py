@@ -1,6 +1,5 @@
 """Training data of classifiers and calibrators: checks, classes and features."""
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from sklearn_calib._validation.arrays import (
     shown,
     without_gradient,
 )
+from sklearn_calib._validation.fit_warnings import warn
 from sklearn_calib._validation.labels import as_labels, check_indicator
 from sklearn_calib._validation.types import Array
 
@@ -69,7 +69,7 @@ def warn_of_absent_classes(
 ) -> None:
     """Warn of the classes without samples, if there are any, and what follows."""
     if len(absent):
-        warnings.warn(
+        warn(
             f"y contains no samples of {shown(absent.tolist())}: {consequence}. "
             f"Calibrate with samples of all classes{otherwise}.",
             UserWarning,

@@ -1,6 +1,5 @@
 """Logistic regression on few features, in full precision."""
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -8,6 +7,7 @@ from scipy.linalg.lapack import dgelsd, dgelsd_lwork, dposv
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._solvers.temperature_fit import magnitude
+from sklearn_calib._validation.fit_warnings import warn
 from sklearn_calib._validation.types import Array, Floats
 
 MAX_STEPS = 50
@@ -51,7 +51,7 @@ def fit_logistic(features: Floats, target: Array, weight: Floats) -> Floats:
     coef, has_converged = newton_logistic(features, target, weight, is_binary=True)
     if has_converged:
         return coef
-    warnings.warn(
+    warn(
         "The log loss has no minimum, as the calibration data are separable. The "
         "targets 0 and 1 were replaced by Platt's smoothed targets. Calibrate with "
         "more samples, and use held-out data instead of the training data.",

@@ -3,7 +3,6 @@
 import itertools
 import math
 import sys
-import warnings
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
@@ -12,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._numerics.sample_blocks import KEPT_SIZE, Blocks, array_blocks
 from sklearn_calib._numerics.softmax import TRANSPOSE_BELOW, softmax
+from sklearn_calib._validation.fit_warnings import warn
 from sklearn_calib._validation.samples import effective_n_samples
 from sklearn_calib._validation.types import Floats, Ints
 
@@ -62,7 +62,7 @@ def fit_temperature(data: Blocks) -> float:
 def warn_of_bound(temperature: float, optimum: str | None) -> None:
     """Warn if the temperature is a bound, given a description of the optimum."""
     if optimum is not None:
-        warnings.warn(
+        warn(
             f"The temperature with the smallest log loss is {optimum}; it was set to "
             f"{temperature:.3g}. Calibrate with more samples, use held-out data "
             "instead of the training data, and check the order of the columns.",

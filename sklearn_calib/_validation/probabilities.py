@@ -1,6 +1,5 @@
 """Validation of probabilities and sample weights, and their tolerances."""
 
-import warnings
 from collections.abc import Iterator
 from numbers import Integral
 from typing import Any
@@ -21,6 +20,7 @@ from sklearn_calib._validation.arrays import (
     shown,
     without_gradient,
 )
+from sklearn_calib._validation.fit_warnings import warn
 from sklearn_calib._validation.types import Array, Floats, Weights
 
 # With fewer samples, all probabilities may well be exactly 0 or 1.
@@ -171,7 +171,7 @@ def warn_of_predicted_labels(
 
 def warn_of_labels(name: str, response: str = "predict_proba(X)[:, 1]") -> None:
     """Warn of an argument that contains predicted labels."""
-    warnings.warn(
+    warn(
         f"{name} must contain probabilities, got only integers 0 and 1 or booleans, "
         f"which look like predicted labels. Pass {response} instead of predict(X); if "
         "they are probabilities, convert them to float.",

@@ -1,7 +1,5 @@
 """Repairs of predictions that are no longer calibrated, judged by cross-validation."""
 
-import warnings
-
 import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import KFold
@@ -9,6 +7,7 @@ from sklearn.model_selection import KFold
 from sklearn_calib._numerics.sample_blocks import array_blocks
 from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._solvers.class_offsets import fit_offsets
+from sklearn_calib._validation.fit_warnings import without_warnings
 from sklearn_calib._validation.types import Floats, Ints
 from sklearn_calib.calibrators import (
     JointLogOddsSplineCalibration,
@@ -67,8 +66,7 @@ def predict_repaired(
         return softmax(np.log(np.maximum(new, TINY)) + offset)
     is_temperature = repair == "temperature"
     calibrator = clone(TemperatureScaling() if is_temperature else CURVES[mode])
-    with warnings.catch_warnings():
-        # Too few errors for a reliable fit are seen in the log loss.
-        warnings.simplefilter("ignore")
+    # Too few errors for a reliable fit are seen in the log loss.
+    with without_warnings():
         calibrator.fit(proba, codes, labels=np.arange(n_classes))
     return calibrator.predict_proba(new)

@@ -42,9 +42,7 @@ def make_splits(cv, X, y, classes, **params):
         data = rows if is_dict(X) else X
         splitter = check_cv(cv, y, classifier=True)
         _check_class_sizes(splitter, y)
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "The least populated class in y")
-            folds = list(splitter.split(data, y, **params))
+        folds = splitter.split(data, y, **params)
         splits = [(rows[train], rows[test]) for train, test in folds]
     except (IndexError, TypeError, ValueError) as error:
         if "groups" not in params:
@@ -83,7 +81,7 @@ def _check_no_groups(cv, error):
 
 
 def _check_class_sizes(splitter, y):
-    """Raise ValueError, or warn, if stratified folds outnumber samples of a class."""
+    """Raise ValueError if stratified folds outnumber the samples of each class."""
     if isinstance(splitter, RepeatedStratifiedKFold):
         n_folds = splitter.get_n_splits() // splitter.n_repeats
     elif isinstance(splitter, StratifiedKFold):
@@ -99,13 +97,6 @@ def _check_class_sizes(splitter, y):
         raise ValueError(
             "cv must not be larger than the number of samples of each class, got "
             f"{n_folds} folds, and class {label} has {count}. {way_out}."
-        )
-    if count < n_folds:
-        warnings.warn(
-            f"The least populated class in y, {label}, has fewer samples ({count}) "
-            f"than there are folds ({n_folds}), and is absent from some test parts. "
-            f"{way_out}.",
-            UserWarning,
         )
 
 

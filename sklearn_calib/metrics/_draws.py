@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -26,6 +25,7 @@ from sklearn_calib._sklearn.sample_values import is_equal, values_of_samples
 from sklearn_calib._solvers.blas import one_blas_thread
 from sklearn_calib._validation.arrays import as_numbers
 from sklearn_calib._validation.declarations import interval_kind
+from sklearn_calib._validation.fit_warnings import without_warnings
 from sklearn_calib._validation.labels import as_labels, encode_labels
 from sklearn_calib._validation.probabilities import (
     check_proba_shape,
@@ -303,8 +303,7 @@ def _measure_block(measure: Callable[..., Any], draw: Draw, seeds: Ints) -> list
     # The metric has checked its options for the sample itself.
     no_checks = config_context(skip_parameter_validation=True)
     # The block may be in another process than the limit of `measure_draws`.
-    with warnings.catch_warnings(), no_checks, one_blas_thread():
-        warnings.simplefilter("ignore", UndefinedMetricWarning)
+    with without_warnings(), no_checks, one_blas_thread():
         return [_measure_or_nan(measure, draw(seed)) for seed in seeds]
 
 
@@ -312,7 +311,7 @@ def _measure_or_nan(measure: Callable[..., Any], drawn: dict[str, Array]) -> flo
     """Return the metric, or NaN if it is undefined because of weights of 0."""
     try:
         return float(measure(**drawn))
-    except (ValueError, ZeroDivisionError):
+    except (ValueError, ZeroDivisionError, UndefinedMetricWarning):
         return np.nan
 
 

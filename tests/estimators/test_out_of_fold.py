@@ -1,7 +1,5 @@
 """Folds, weights and memory of `CalibratedClassifier`."""
 
-import re
-import warnings
 from functools import cache
 
 import numpy as np
@@ -124,6 +122,7 @@ def test_training_part_of_one_class():
         model.fit(X, names)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("cv", [5, StratifiedKFold(5)])
 @pytest.mark.parametrize(
     "model",
@@ -138,12 +137,9 @@ def test_more_folds_than_samples_of_a_class(model, cv):
     message = r"cv must .* got 5 folds, and class 'ant' has 4\. Use cv=4 or fewer"
     with pytest.raises(ValueError, match=message):
         few.fit(X, np.repeat(["ant", "bee", "cat"], 4))
-    message = r"The least populated class in y, 'cat', has .* \(3\) .* Use cv=3 or"
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    # scikit-learn's own warning, which is not hidden.
+    with pytest.warns(UserWarning, match="least populated class .* only 3 members"):
         few.fit(X, np.repeat(np.array(["ant", "bee", "cat"], object), [5, 4, 3]))
-    (text,) = [w.message.args[0] for w in caught if "populated" in str(w.message)]
-    assert re.match(message, text)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any, Self
@@ -36,6 +35,7 @@ from sklearn_calib._validation.arrays import (
     shown,
 )
 from sklearn_calib._validation.dask_arrays import maps_blocks
+from sklearn_calib._validation.fit_warnings import warn
 from sklearn_calib._validation.probabilities import (
     are_proba,
     check_proba,
@@ -437,7 +437,7 @@ class Calibrator(
         needed = self._n_errors_needed
         if n_errors >= needed:
             return
-        warnings.warn(
+        warn(
             f"{type(self).__name__} needs about {needed} misclassified samples for a "
             f"reliable fit, got {n_errors:g}, and may make the probabilities worse. "
             "Use more held-out samples, CalibratedClassifier with cross-validation, a "

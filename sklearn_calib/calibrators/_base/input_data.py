@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
 
@@ -12,6 +11,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from sklearn_calib._numerics.sample_blocks import Block, Blocks, array_blocks
 from sklearn_calib._validation.arrays import as_numbers, on_cpu
+from sklearn_calib._validation.fit_warnings import warn
 from sklearn_calib._validation.labels import as_labels, encode_labels
 from sklearn_calib._validation.probabilities import (
     are_proba,
@@ -315,7 +315,7 @@ def _check_range(logits: Floats) -> None:
 
 
 def warn_that_logits_look_like_proba() -> None:
-    warnings.warn(
+    warn(
         "X should contain logits, since from_logits=True, got values that look like "
         "probabilities. Pass logits, such as those of decision_function, or fit with "
         "from_logits=False.",

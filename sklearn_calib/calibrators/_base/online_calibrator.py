@@ -8,7 +8,6 @@ to the sum of these expansions, and is then expanded itself.
 from __future__ import annotations
 
 import sys
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from numbers import Real
@@ -16,7 +15,6 @@ from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_consistent_length
 
 from sklearn_calib._numerics.sample_blocks import Block, Blocks, array_blocks
@@ -25,6 +23,7 @@ from sklearn_calib._solvers.logistic import solve_jittered
 from sklearn_calib._state.json_values import refuse
 from sklearn_calib._state.schema import FINITE, NON_NEGATIVE, Fields, Numbers, Spec
 from sklearn_calib._validation.arrays import check_numbers, on_cpu, shorten, shown
+from sklearn_calib._validation.fit_warnings import without_warnings
 from sklearn_calib._validation.labels import (
     as_labels,
     distinct_labels,
@@ -268,10 +267,8 @@ class _OnlineCalibrator(Calibrator):
             block = Block(*map(np.concatenate, zip(before, block, strict=True)))
         data = array_blocks(*block, self._least_rows)
         set_start(self, data)
-        with warnings.catch_warnings():
-            # They are about few samples, to which more will be added.
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            warnings.simplefilter("ignore", UserWarning)
+        # They are about few samples, to which more will be added.
+        with without_warnings():
             self._fit(logits_of(self, data))
         parameters = self._get_parameters()
         if len(block.codes) < limit:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from functools import partial
 from numbers import Integral, Real
@@ -28,6 +27,7 @@ from sklearn_calib._state.json_values import refuse
 from sklearn_calib._state.schema import FRACTION, NON_NEGATIVE, ListOf, Numbers, Object
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import Interval
+from sklearn_calib._validation.fit_warnings import without_warnings
 from sklearn_calib._validation.types import Floats
 from sklearn_calib.calibrators._base.calibrator import (
     MIN_ROWS,
@@ -352,10 +352,9 @@ class AutoCalibrator(Calibrator):
             # The others would change the folds of these.
             data, given = data.select(counted), given.select(counted)
             weight = weight[counted]
-        # The many fits have small matrices.
-        with warnings.catch_warnings(), one_blas_thread():
-            # A calibrator with a poor fit gets a small weight.
-            warnings.simplefilter("ignore")
+        # A calibrator with a poor fit gets a small weight. The many fits have small
+        # matrices.
+        with without_warnings(), one_blas_thread():
             self.calibrators_ = self._fit_each(data)
             held_out, weight = self._held_out(data, random_folds(given, self.cv))
         counts = np.array(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -15,6 +14,7 @@ from sklearn_calib._numerics.softmax import log_softmax, softmax
 from sklearn_calib._sklearn.training_data import warn_of_absent_classes
 from sklearn_calib._solvers.temperature_fit import fit_temperature
 from sklearn_calib._validation.arrays import shown
+from sklearn_calib._validation.fit_warnings import warn
 from sklearn_calib._validation.types import Array, Floats
 from sklearn_calib.calibrators._base.calibrator import Calibrator
 from sklearn_calib.calibrators._temperature.temperature import TemperatureScaling
@@ -192,7 +192,7 @@ class BoostingCalibrator(MetaEstimatorMixin, Calibrator):
             "temperature scaling",
         )
         if self.estimator.get_params().get("reg_lambda") == 0:
-            warnings.warn(
+            warn(
                 "estimator has the penalty reg_lambda=0: a leaf of confident "
                 "predictions with one error may get a very large score. Set "
                 "reg_lambda=30, for example.",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABCMeta, abstractmethod
 from typing import Any, Self
 
@@ -26,6 +25,7 @@ from sklearn_calib._state.schema import (
     StateMixin,
 )
 from sklearn_calib._validation.arrays import check_numbers, on_cpu, row_blocks, shown
+from sklearn_calib._validation.fit_warnings import without_warnings
 from sklearn_calib._validation.groups import distinct_values, encode_groups, group_frame
 from sklearn_calib._validation.labels import as_labels, encode_labels
 from sklearn_calib._validation.probabilities import check_sample_weight
@@ -197,8 +197,7 @@ class GroupCalibrator(
         n_errors = first._fit_without_warnings(X, y, sample_weight, labels)
         self.calibrator_ = first
         self._copy(first)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # `fit` warns itself
+        with without_warnings():  # `fit` warns itself
             logits = self._logits(X)
         frame = group_frame(groups, len(logits))
         self.values_ = distinct_values(frame)

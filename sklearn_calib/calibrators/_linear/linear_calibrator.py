@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from numbers import Real
@@ -18,10 +17,15 @@ from sklearn_calib._expressions.tensor import Values
 from sklearn_calib._numerics.sample_blocks import Blocks, as_float64
 from sklearn_calib._numerics.softmax import log_softmax
 from sklearn_calib._sklearn.training_data import warn_of_absent_classes
-from sklearn_calib._solvers.temperature_fit import fit_temperature, magnitude
+from sklearn_calib._solvers.temperature_fit import (
+    bounded_temperature,
+    fit_temperature,
+    magnitude,
+)
 from sklearn_calib._state.schema import NON_NEGATIVE, POSITIVE, Number, Numbers, Spec
 from sklearn_calib._validation.arrays import as_numbers, shown
 from sklearn_calib._validation.declarations import Interval, StrOptions
+from sklearn_calib._validation.fit_warnings import warn
 from sklearn_calib._validation.types import Floats, Ints
 from sklearn_calib.calibrators._base.calibrator import Calibrator
 from sklearn_calib.calibrators._linear.empirical_bayes import fit_empirical_bayes
@@ -162,7 +166,7 @@ class _MultinomialCalibrator(Calibrator):
             tolerance=None if fitted is None else ROUGH,
         )
         if not has_converged:
-            warnings.warn(
+            warn(
                 f"{type(self).__name__} did not converge with lambd={pairs[0][0]:g}. "
                 "Use a larger lambd, or more samples.",
                 ConvergenceWarning,
@@ -283,9 +287,7 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
 
         If features only differ by rounding errors, temperature scaling amplifies them.
         """
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            temperature = fit_temperature(logits)
+        temperature, _ = bounded_temperature(logits)
         identity = self._kind.identity(len(logits.sizes))
         start = identity / temperature
         scaled = _loss_sum(features, self._kind, start)
@@ -316,7 +318,7 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
         parameters, _ = fit_multinomial(
             *problem, ridge=ridge, center=start, start=start
         )
-        warnings.warn(
+        warn(
             "The log loss has no minimum, as the classes are separable, or a class has "
             f"fewer than {start.shape[1]} samples. {type(self).__name__} was shrunk "
             'towards temperature scaling. Use penalty="l2" or "odir", or more samples.',

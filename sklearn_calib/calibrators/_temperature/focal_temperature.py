@@ -1,7 +1,6 @@
 """Focal posterior and focal temperature scaling, and their fits."""
 
 import math
-import warnings
 from collections.abc import Callable
 from functools import cache
 from numbers import Real
@@ -19,6 +18,7 @@ from sklearn_calib._numerics.softmax import log_softmax, row_max
 from sklearn_calib._solvers.temperature_fit import fit_temperature
 from sklearn_calib._state.schema import NON_NEGATIVE, POSITIVE, Number
 from sklearn_calib._validation.declarations import Interval, StrOptions
+from sklearn_calib._validation.fit_warnings import warn
 from sklearn_calib._validation.types import Floats
 from sklearn_calib.calibrators._base.calibrator import Calibrator
 
@@ -310,7 +310,7 @@ def _find_gamma(slope: Callable[[float], float]) -> float:
         if slope(high) >= 0:
             return brentq(slope, low, high, xtol=1e-13, rtol=1e-13)
         low = high
-    warnings.warn(
+    warn(
         f"The gamma with the largest likelihood is above {GAMMAS[-1]:g}; gamma was set "
         f"to {GAMMAS[-1]:g}. Calibrate with more samples, use held-out data instead of "
         "the training data, and check the order of the columns.",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
@@ -14,6 +12,7 @@ from sklearn_calib._numerics.sample_blocks import Block, Blocks
 from sklearn_calib._solvers.temperature_fit import fit_temperature
 from sklearn_calib._state.schema import POSITIVE, Number
 from sklearn_calib._validation.declarations import COUNT, StrOptions
+from sklearn_calib._validation.fit_warnings import warn
 from sklearn_calib._validation.samples import top_label
 from sklearn_calib._validation.types import Floats
 from sklearn_calib.calibrators._base.online_calibrator import Loss, _OnlineCalibrator
@@ -181,7 +180,7 @@ def _search_ece(data: Blocks, n_bins: int) -> float:
     errors = np.abs(gaps).sum(axis=1)
     best = float(ECE_GRID[np.argmin(errors)])
     if best in (ECE_GRID[0], ECE_GRID[-1]):
-        warnings.warn(
+        warn(
             f"The lowest ECE is at the end of the grid, T = {best:g}. Rescale the "
             'logits, or use objective="nll".',
             ConvergenceWarning,

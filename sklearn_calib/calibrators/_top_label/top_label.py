@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from sklearn_calib._state.json_values import refuse
 from sklearn_calib._state.schema import ListOf, Object
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import ABOVE_0
+from sklearn_calib._validation.fit_warnings import warn, without_warnings
 from sklearn_calib._validation.types import Array, Bools, Floats
 from sklearn_calib.calibrators._base.calibrator import Calibrator
 from sklearn_calib.calibrators._one_vs_rest.log_odds_spline import (
@@ -189,7 +190,7 @@ class TopLabelCalibrator(MetaEstimatorMixin, Calibrator):
         least = self.min_errors or max(self._errors_needed[0], 1)
         labels = self.classes_[counts < least].tolist()
         if labels:
-            warnings.warn(
+            warn(
                 f"The classes {shown(labels)} have fewer than {least:g} wrong or fewer "
                 f"than {least:g} correct predictions: they use the map that is fitted "
                 "to all samples. Use more held-out samples, or a smaller min_errors.",
@@ -202,12 +203,12 @@ class TopLabelCalibrator(MetaEstimatorMixin, Calibrator):
     ) -> Calibrator:
         """Return a calibrator that was fitted to whether predictions are correct."""
         outcomes = np.array([False, True])
-        with warnings.catch_warnings():
-            # The number of errors has its own warning, without names of outcomes.
-            warnings.filterwarnings("ignore", "y contains no samples", UserWarning)
-            new = self._new_calibrator()
+        # The number of errors has its own warning, without names of outcomes.
+        has_both = 0 < weight @ is_correct < weight.sum()
+        new = self._new_calibrator()
+        with nullcontext() if has_both else without_warnings():
             new._fit_without_warnings(odds, is_correct, weight, outcomes)
-            return new
+        return new
 
     def _calibrate(self, logits: Values) -> Values:
         wide = logits.astype(np.float64)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -22,6 +21,7 @@ from sklearn_calib._validation.declarations import (
     StrOptions,
     validate_params,
 )
+from sklearn_calib._validation.fit_warnings import without_warnings
 from sklearn_calib._validation.samples import as_columns, read_samples
 from sklearn_calib._validation.types import Floats, Ints, Weights
 
@@ -279,9 +279,8 @@ def _recalibrate(
     if weight is not None:
         _check_takes_weights(recalibration)
         options["sample_weight"] = weight[train]
-    with warnings.catch_warnings():
-        # A poor fit is not an error: it only makes the bound lower.
-        warnings.simplefilter("ignore")
+    # A poor fit is not an error: it only makes the bound lower.
+    with without_warnings():
         fitted = clone(recalibration).fit(proba[train], codes[train], **options)
         found = fitted.predict_proba(proba[test])
     recalibrated[:, fitted.classes_] = found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -23,6 +22,7 @@ from sklearn_calib._validation.declarations import (
     StrOptions,
     validate_params,
 )
+from sklearn_calib._validation.fit_warnings import warn
 from sklearn_calib._validation.samples import read_samples
 
 
@@ -175,7 +175,7 @@ def calibration_belt_test(
     if selected is None and np.isinf(sample.loss):
         return CalibrationBeltResult(np.inf, 0.0, FIRST[validation][1])
     if selected is None:
-        warnings.warn(
+        warn(
             f"The calibration belt test is not defined because {UNDEFINED}. Its result "
             "is set to NaN.",
             UndefinedMetricWarning,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +20,7 @@ from sklearn_calib._validation.declarations import (
     StrOptions,
     validate_params,
 )
+from sklearn_calib._validation.fit_warnings import warn
 from sklearn_calib._validation.labels import classes_of
 from sklearn_calib._validation.samples import read_samples, samples_by_class
 from sklearn_calib._validation.types import Bools, Floats, Weights
@@ -277,7 +277,7 @@ def _recalibrate_all(data: Ratios) -> tuple[Floats, Floats]:
 
 
 def _warn(what: str, reason: str) -> None:
-    warnings.warn(
+    warn(
         f"Calibration {what} are not defined because {reason}. They are set to NaN.",
         UndefinedMetricWarning,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +20,7 @@ from sklearn_calib._validation.declarations import (
     StrOptions,
     validate_params,
 )
+from sklearn_calib._validation.fit_warnings import warn
 from sklearn_calib._validation.labels import classes_of, code_of_label
 from sklearn_calib._validation.samples import TESTED, effective_weights, read_samples
 from sklearn_calib._validation.types import Array, Floats, Ints, Seed
@@ -188,7 +188,7 @@ def recalibration_test(
     if len(np.unique(codes[weight > 0])) == proba.shape[1]:
         fit = fit_recalibration(data, slopes=True)
     if fit is None:
-        warnings.warn(
+        warn(
             "The recalibration test is not defined because a class is absent, or the "
             "predicted probabilities are equal or separate the outcomes. Its result is "
             "set to NaN.",

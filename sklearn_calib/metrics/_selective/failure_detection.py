@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import UndefinedMetricWarning
 
 from sklearn_calib._numerics.risk_coverage import RANKING, rank
 from sklearn_calib._validation.declarations import validate_params
+from sklearn_calib._validation.fit_warnings import warn
 from sklearn_calib._validation.types import Confidence
 
 
@@ -103,7 +102,7 @@ def failure_auroc_score(
     correct = mass - wrong
     pairs = correct.sum() * wrong.sum()
     if not pairs:
-        warnings.warn(
+        warn(
             "failure_auroc_score is not defined because all predictions are "
             f"{'correct' if correct.sum() else 'wrong'}. It is set to NaN.",
             UndefinedMetricWarning,
