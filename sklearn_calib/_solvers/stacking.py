@@ -43,7 +43,8 @@ def random_folds(data: Blocks, n_folds: int) -> Shares:
     """
     codes, weight, gap, other = data.collect(_sort_keys)
     resolution = RESOLUTION[np.dtype(gap.dtype)]
-    gap, other = (np.round(x / _unit(x) / resolution) for x in (gap, other))
+    with np.errstate(over="ignore"):
+        gap, other = (np.round(x / _unit(x) / resolution) for x in (gap, other))
     order = np.lexsort((other, gap, codes))
     keys = np.stack([codes[order], gap[order], other[order]])
     is_first = np.append(True, (np.diff(keys) != 0).any(axis=0))
