@@ -8,7 +8,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from sklearn_calib._validation.arrays import row_blocks
+from sklearn_calib._validation.arrays import read_only, row_blocks
 from sklearn_calib._validation.types import Array, Bools, Floats, Ints, Weights
 
 # Arrays with up to this number of elements in total are computed once and kept: 64 MiB
@@ -187,7 +187,10 @@ class Blocks(Restartable[Block]):
 def array_blocks(
     logits: Floats, codes: Ints, sample_weight: Weights = None, least_rows: int = 1
 ) -> Blocks:
-    """Return the blocks of arrays, which are not copied."""
+    """Return the blocks of arrays, which are not copied and cannot be changed."""
+    logits, codes = read_only(logits), read_only(codes)
+    if sample_weight is not None:
+        sample_weight = read_only(sample_weight)
 
     def read() -> Iterator[Block]:
         for rows in row_blocks(len(logits), n_classes, at_least=least_rows):

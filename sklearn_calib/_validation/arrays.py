@@ -273,6 +273,13 @@ def is_plain(values: Any) -> bool:
         return bool(np.isfinite(values.sum()))
 
 
+def read_only(array: Array) -> Array:
+    """Return a view of an array that cannot be changed."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
 def row_blocks(n_rows: int, n_columns: int, at_least: int = 1) -> Iterator[slice]:
     """Yield slices of consecutive rows that fit in the cache, or of `at_least` rows."""
     step = max(at_least, BLOCK_SIZE // max(1, n_columns))

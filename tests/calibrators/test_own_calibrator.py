@@ -13,6 +13,9 @@ from sklearn_calib._validation import arrays as validation
 from sklearn_calib.calibrators import (
     AutoCalibrator,
     Calibrator,
+    GroupCalibrator,
+    PerGroupCalibrator,
+    PerLabelCalibrator,
     TemperatureScaling,
     TopLabelCalibrator,
     operations as op,
@@ -196,21 +199,93 @@ def test_terms_that_are_no_type_of_an_attribute(term):
         kind().fit(PROBA, Y)
 
 
+class Returning(TemperatureScaling):
+    """A calibrator that returns a function of the logits."""
+
+    _parameter_constraints = {
+        **TemperatureScaling._parameter_constraints,
+        "function": [callable],
+    }
+
+    def __init__(self, function=op.softmax, *, from_logits=True):
+        super().__init__(from_logits=from_logits)
+        self.function = function
+
+    def _calibrate(self, logits):
+        return self.function(logits)
+
+
+class ReturningForGroups(GroupCalibrator):
+    def __init__(self, function=op.softmax, *, from_logits=True):
+        self.function = function
+        self.calibrator = TemperatureScaling()
+        self.from_logits = from_logits
+
+    def _fit_groups(self, logits, codes, weight, groups):
+        pass
+
+    def _correct(self, logits, groups):  # noqa: ARG002
+        return self.function(logits)
+
+
+def in_place(logits):
+    logits += 100
+    return op.softmax(logits)
+
+
 @pytest.mark.parametrize(
-    ("proba", "error", "found"),
+    ("function", "error", "found"),
     [
-        (lambda x: x[:, [0]], ValueError, r"shape \(400, 1\)"),
-        (lambda x: x[:, 0], ValueError, r"shape \(400,\)"),
-        (lambda x: x.tolist(), TypeError, r"\[\["),
+        (lambda x: op.softmax(x)[:, [0]], ValueError, r"shape \(400, 1\)"),
+        (lambda x: op.softmax(x)[:, 0], ValueError, r"shape \(400,\)"),
+        (lambda x: op.softmax(x).tolist(), TypeError, r"\[\["),
         (lambda _: None, TypeError, "None"),
+        (lambda x: op.softmax(x) + 0j, ValueError, "complex128"),
+        (lambda x: op.softmax(x) / 2, ValueError, r"rows that sum to one, got \["),
+        (lambda x: 2 * op.softmax(x) - 1 / 3, ValueError, r"non-negative rows .*-0\."),
+        (lambda x: op.softmax(x) * np.nan, ValueError, r"got \[nan, nan, nan\]"),
     ],
 )
-def test_maps_that_return_no_probability_of_each_class(proba, error, found):
-    kind = type(
-        "Shaped",
-        (TemperatureScaling,),
-        {"_calibrate": lambda self, x: proba(op.softmax(x / self.temperature_))},
-    )
-    model = kind(from_logits=True).fit(LOGITS, Y)
-    with pytest.raises(error, match=r"Shaped._calibrate .*\(400, 3\), got " + found):
-        model.predict_proba(LOGITS)
+@pytest.mark.parametrize("kind", [Returning, ReturningForGroups])
+def test_maps_that_return_no_probabilities(kind, function, error, found):
+    options = {"groups": Y} if kind is ReturningForGroups else {}
+    with pytest.raises(error, match=rf"{kind.__name__}\._c.* must .*{found}"):
+        kind(function).fit(LOGITS, Y, **options)
+
+
+@pytest.mark.parametrize(
+    "fit",
+    [
+        lambda own: own.fit(batches=lambda: [(LOGITS, Y)], labels=range(3)),
+        lambda own: own.partial_fit(LOGITS, Y, classes=range(3)),
+        lambda own: AutoCalibrator([own], from_logits=True).fit(LOGITS, Y),
+        lambda own: TopLabelCalibrator(own, from_logits=True).fit(LOGITS, Y),
+        lambda own: PerGroupCalibrator(own).fit(PROBA, Y, groups=Y),
+        lambda own: PerLabelCalibrator(own).fit(PROBA, np.eye(3, dtype=int)[Y]),
+        lambda own: CalibratedClassifier(LogisticRegression(), own, cv=2).fit(PROBA, Y),
+    ],
+)
+def test_each_fit_tries_the_map(fit):
+    with pytest.raises(ValueError, match=r"Returning\._calibrate .* sum to one, got"):
+        fit(Returning(lambda x: op.softmax(x) / 2))
+
+
+def test_maps_in_place_are_refused():
+    X, model = LOGITS.copy(), Returning().fit(LOGITS, Y)
+    model.function = in_place
+    for method in (model.predict_proba, lambda X: model.fit(X, Y)):
+        with pytest.raises(ValueError, match="read-only"):
+            method(X)
+    np.testing.assert_array_equal(X, LOGITS)
+
+
+def test_fits_cannot_change_their_data():
+    class Changing(Returning):
+        def _fit(self, data):
+            for logits, *_ in data:
+                logits -= logits.mean()
+
+    X = LOGITS.copy()
+    with pytest.raises(ValueError, match="read-only"):
+        Changing().fit(X, Y)
+    np.testing.assert_array_equal(X, LOGITS)

@@ -31,8 +31,8 @@ from sklearn_calib._validation.arrays import (
     check_numbers,
     is_plain,
     on_cpu,
+    read_only,
     row_blocks,
-    shown,
 )
 from sklearn_calib._validation.dask_arrays import maps_blocks
 from sklearn_calib._validation.fit_warnings import warn
@@ -54,6 +54,11 @@ from sklearn_calib.calibrators._base.device_predictions import (
 from sklearn_calib.calibrators._base.input_data import (
     read_fit_data,
     warn_that_logits_look_like_proba,
+)
+from sklearn_calib.calibrators._base.returned_proba import (
+    check_returned,
+    is_of_user,
+    try_method,
 )
 
 # At least this many rows are calibrated at once, so that overhead per class is small.
@@ -79,8 +84,9 @@ class Calibrator(
       in blocks, any number of times, and `logits, codes, weight = data.arrays()` puts
       all of them in memory. `logits` has the shape (n_samples, n_classes), and `codes`
       contains the column indices of the true classes.
-    - `_calibrate(logits)` returns the calibrated probabilities as a new array. It is
-      called with blocks of rows, so that little memory is needed.
+    - `_calibrate(logits)` returns the calibrated probabilities as a new array, with
+      rows that sum to one, which `fit` checks for the first block. It is called with
+      blocks of rows, so that little memory is needed. Blocks are read-only.
 
     The attributes that `_fit` sets are described in `_fitted`, so that
     :func:`sklearn_calib.save` can save them: `float` stands for a number, and a tuple
@@ -282,8 +288,14 @@ class Calibrator(
         for name in self._state_schema:
             self.__dict__.pop(name, None)
         data, n_errors = read_fit_data(self, X, y, sample_weight, labels, batches)
-        self._fit(data)
+        self._fit_and_try(data)
         return n_errors
+
+    def _fit_and_try(self, data: Blocks) -> None:
+        """Fit the map, and try one of a user on the first rows."""
+        self._fit(data)
+        if is_of_user(self):
+            try_method(self, "_calibrate", next(iter(data)).logits)
 
     @maps_blocks(keeps_float32=True)
     @returns_array_of_input
@@ -322,22 +334,13 @@ class Calibrator(
 
     def _proba(self, X: Values) -> Values:
         """Return calibrated probabilities of validated input, or in a graph."""
-        proba = self._calibrate(self._as_logits(X))
+        logits = self._as_logits(X)
         if isinstance(X, np.ndarray):
-            self._check_map(proba, X.shape)
+            proba = self._calibrate(read_only(logits))
+            check_returned(self, "_calibrate", proba, X.shape)
+        else:
+            proba = self._calibrate(logits)
         return maximum(proba.astype(X.dtype, copy=False), np.finfo(X.dtype).tiny)
-
-    def _check_map(self, proba: Any, shape: tuple[int, ...]) -> None:
-        """Raise an error unless `_calibrate` has returned an array of this shape."""
-        is_array = isinstance(proba, np.ndarray)
-        if is_array and proba.shape == shape:
-            return
-        kind = ValueError if is_array else TypeError
-        found = f"shape {proba.shape}" if is_array else shown(proba)
-        raise kind(
-            f"{type(self).__name__}._calibrate must return an array of shape {shape}, "
-            f"got {found}. Return the probability of each class for each row."
-        )
 
     def _in_graph(self, X: Tensor) -> Tensor:
         """Return calibrated probabilities of the columns that `predict_proba` takes."""

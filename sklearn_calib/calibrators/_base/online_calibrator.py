@@ -269,7 +269,7 @@ class _OnlineCalibrator(Calibrator):
         set_start(self, data)
         # They are about few samples, to which more will be added.
         with without_warnings():
-            self._fit(logits_of(self, data))
+            self._fit_and_try(logits_of(self, data))
         parameters = self._get_parameters()
         if len(block.codes) < limit:
             weights = np.zeros(block.logits.shape)

@@ -418,7 +418,7 @@ class AutoCalibrator(Calibrator):
         for each in self._candidates(len(data.sizes)):
             new = clone(each.calibrator).set_params(from_logits=self.from_logits)
             new._take_start(self)
-            new._fit(data)
+            new._fit_and_try(data)
             fitted.append(new)
         return fitted
 

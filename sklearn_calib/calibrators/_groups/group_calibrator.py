@@ -31,6 +31,11 @@ from sklearn_calib._validation.labels import as_labels, encode_labels
 from sklearn_calib._validation.probabilities import check_sample_weight
 from sklearn_calib._validation.types import Array, Floats, Ints
 from sklearn_calib.calibrators._base.calibrator import MIN_ROWS, Calibrator
+from sklearn_calib.calibrators._base.returned_proba import (
+    check_returned,
+    is_of_user,
+    try_method,
+)
 from sklearn_calib.calibrators._combined.auto import AutoCalibrator
 
 
@@ -211,7 +216,11 @@ class GroupCalibrator(
         weight = check_sample_weight(sample_weight, logits)
         weight = np.ones(len(codes)) if weight is None else weight
         groups = encode_groups(frame, self.values_)
-        self._fit_groups(logits.astype(np.float64), codes, weight, groups)
+        logits = logits.astype(np.float64)
+        self._fit_groups(logits, codes, weight, groups)
+        if is_of_user(self):
+            rows = next(row_blocks(*logits.shape, MIN_ROWS))
+            try_method(self, "_correct", logits[rows], groups[rows])
         return n_errors
 
     def predict_proba(self, X: ArrayLike, *, groups: ArrayLike) -> Floats:
@@ -235,7 +244,9 @@ class GroupCalibrator(
         proba = self._logits(X)
         codes = self._encode(groups, len(proba))
         for rows in row_blocks(len(proba), proba.shape[1], MIN_ROWS):
-            proba[rows] = self._correct(proba[rows].astype(np.float64), codes[rows])
+            corrected = self._correct(proba[rows].astype(np.float64), codes[rows])
+            check_returned(self, "_correct", corrected, proba[rows].shape)
+            proba[rows] = corrected
         return np.maximum(proba, np.finfo(proba.dtype).tiny, out=proba)
 
     def predict(self, X: ArrayLike, *, groups: ArrayLike) -> Array:
