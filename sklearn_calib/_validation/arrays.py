@@ -175,9 +175,8 @@ def check_numbers(
 
     Returns
     -------
-    values : array-like or sparse matrix
-        Lists and tensors are returned as arrays; other data are returned unchanged,
-        with their column names.
+    values : ndarray, DataFrame or sparse matrix
+        Frames keep their column names; all other array-likes are returned as arrays.
 
     Raises
     ------
@@ -192,7 +191,7 @@ def check_numbers(
     check_unmasked(values, name)
     if issparse(values):
         return values
-    if isinstance(values, list | tuple) or is_tensor(values):
+    if not (isinstance(values, np.ndarray) or column_names(values)):
         values = as_array(values, name)
     is_frame = is_instance(values, "pandas", "DataFrame")
     dtypes = list(values.dtypes) if is_frame else [as_array(values, name).dtype]

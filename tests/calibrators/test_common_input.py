@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
+from sklearn.utils.estimator_checks import _NotAnArray
 
 from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib.calibrators import get_calibrator, get_calibrator_names
@@ -51,6 +52,17 @@ def test_pandas(calibrator, fitted, overconfident, fresh):
     positive = frame["cat"]
     framed.fit(positive, target == 2)
     assert framed.predict_proba(positive).shape == (len(y), 2)
+
+
+def test_objects_that_are_only_converted_to_arrays(calibrator, overconfident, fresh):
+    """They refuse all functions of numpy."""
+    logits, y = overconfident(2, from_logits=True)
+    samples = logits, y, np.ones(len(y))
+    given = fresh(calibrator, from_logits=True).fit(*samples)
+    wrapped = fresh(given).fit(*map(_NotAnArray, samples))
+    for X in (logits, logits[:, 1], logits[:, [1]]):
+        expected = given.predict_proba(X)
+        np.testing.assert_array_equal(wrapped.predict_proba(_NotAnArray(X)), expected)
 
 
 @pytest.mark.filterwarnings("ignore:X has feature names")

@@ -7,11 +7,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.utils.estimator_checks import _NotAnArray
 
 # Few samples make sparse bins.
 pytestmark = pytest.mark.filterwarnings("ignore:hosmer_lemeshow_test may reject")
 # Exceptions by the name of a test, with the reason; see conftest.py.
-EXCUSED = {}
+EXCUSED = {
+    "test_objects_that_are_only_converted_to_arrays": {
+        "multicalibration_error": "pandas reads the groups"
+    }
+}
 LABELS = np.array(["ash", "birch", "cedar", "date"])
 CODES = np.arange(80) % 4
 PROBA = np.random.default_rng(0).dirichlet(np.ones(4), size=80)
@@ -34,6 +39,15 @@ def test_containers(metric):
     assert_allclose(metric(pd.Series(CODES), frame), expected, rtol=1e-12)
     fortran = np.asfortranarray(PROBA)
     assert_allclose(metric(CODES[:, None], fortran), expected, rtol=1e-12)
+
+
+def test_objects_that_are_only_converted_to_arrays(metric):
+    """They refuse all functions of numpy."""
+    samples = {"y_true": CODES, "y_proba": PROBA}
+    if "sample_weight" in metric.parameters:
+        samples["sample_weight"] = np.linspace(1, 2, 80)
+    wrapped = {name: _NotAnArray(values) for name, values in samples.items()}
+    assert_array_equal(metric(**wrapped), metric(**samples))
 
 
 @pytest.mark.parametrize("denominator", [16, 15])
