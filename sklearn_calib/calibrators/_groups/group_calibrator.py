@@ -219,7 +219,7 @@ class GroupCalibrator(
         logits = logits.astype(np.float64)
         self._fit_groups(logits, codes, weight, groups)
         if is_of_user(self):
-            rows = next(row_blocks(*logits.shape, MIN_ROWS))
+            rows = next(row_blocks(len(logits), logits.shape[1], MIN_ROWS))
             try_method(self, "_correct", logits[rows], groups[rows])
         return n_errors
 
