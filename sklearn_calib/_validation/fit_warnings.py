@@ -1,4 +1,4 @@
-"""Warnings of calibrators, which they do not issue inside of other fits."""
+"""Warnings that are not issued inside of other fits and in resampling."""
 
 import warnings
 from collections.abc import Iterator
@@ -10,10 +10,10 @@ _ARE_OFF = ContextVar("_ARE_OFF", default=False)
 
 @contextmanager
 def without_warnings() -> Iterator[None]:
-    """Return a context in which calibrators do not warn.
+    """Return a context in which `warn` does nothing.
 
     A filter of `warnings` would hold for all threads, and would also hide the warnings
-    of users' code that is called.
+    of users' code.
     """
     token = _ARE_OFF.set(True)
     try:

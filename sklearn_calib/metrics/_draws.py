@@ -312,6 +312,7 @@ def _measure_or_nan(measure: Callable[..., Any], drawn: dict[str, Array]) -> flo
     try:
         return float(measure(**drawn))
     except (ValueError, ZeroDivisionError, UndefinedMetricWarning):
+        # The warning is an error if the filters of the user say so.
         return np.nan
 
 
