@@ -1,4 +1,4 @@
-"""Classes that are absent from the training part of a fold."""
+"""Classes that are absent from the training part or from the test part of a fold."""
 
 import numpy as np
 import pytest
@@ -7,6 +7,8 @@ from sklearn.datasets import make_classification
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_predict
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -22,6 +24,8 @@ from sklearn_calib import (
 from sklearn_calib._sklearn.response import fill_absent, predict_scores
 from sklearn_calib.calibrators import (
     AutoCalibrator,
+    HistogramBinning,
+    PerLabelCalibrator,
     PlattScaling,
     get_calibrator,
     get_calibrator_names,
@@ -183,3 +187,52 @@ def test_only_one_class_in_a_training_part():
             ValueError, match=r"two classes .* only \['ant'\] in fold 0"
         ):
             model.set_params(cv=[rows]).fit(X, y)
+
+
+def folds_of_one_class(y):
+    """Return folds as of patients with one label each, four of each class."""
+    rows, fold = np.arange(len(y)), np.arange(len(y)) % 4 + 4 * (y == y[0])
+    return [(rows[fold != k], rows[fold == k]) for k in range(8)]
+
+
+def test_folds_that_test_one_class_share_a_calibrator():
+    X, y = make_data(100, 2)
+    cv = folds_of_one_class(y)
+    held_out = cross_val_predict(GaussianNB(), X, y, cv=cv, method="predict_proba")
+    direct = HistogramBinning(n_bins=5).fit(held_out, y)
+    model = CalibratedClassifier(GaussianNB(), HistogramBinning(n_bins=5), cv=cv)
+    for pair in model.fit(X, y).calibrated_classifiers_:
+        np.testing.assert_array_equal(
+            pair.calibrator.predict_proba(held_out), direct.predict_proba(held_out)
+        )
+
+
+@pytest.mark.filterwarnings("ignore:.* needs about .* misclassified:UserWarning")
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda cv: CalibratedClassifier(LinearSVC(random_state=0), cv=cv),
+        lambda cv: CalibratedClassifier(GaussianNB(), LogisticRegression(), cv=cv),
+        lambda cv: SelectiveClassifier(GaussianNB(), coverage=1, cv=cv),
+        lambda cv: PredictionSetClassifier(GaussianNB(), per_class=True, cv=cv),
+    ],
+)
+def test_a_class_in_each_test_part_costs_no_accuracy(wrap):
+    X, y = make_data(100, 2)
+    model = wrap(folds_of_one_class(y)).fit(X, y)
+    assert model.score(X, y) > 0.7
+    if isinstance(model, PredictionSetClassifier):
+        coverage = model.predict_set(X)[np.arange(100), (y == "bee").astype(int)]
+        assert 0.85 < coverage.mean() < 1
+
+
+def test_a_label_that_a_test_part_lacks():
+    X, y = make_data(100, 2)
+    y = np.column_stack([y == "bee", X[:, 0] > 0]).astype(int)
+    cv = folds_of_one_class(y[:, 0])
+    model = CalibratedClassifier(
+        OneVsRestClassifier(GaussianNB()),
+        PerLabelCalibrator(HistogramBinning(n_bins=5)),
+        cv=cv,
+    ).fit(X, y)
+    assert ((model.predict(X) == y).mean(axis=0) > 0.7).all()

@@ -77,6 +77,7 @@ from sklearn_calib.estimators._calibrated.fold_calibrators import (
     explain,
     fit_calibrators,
     make_calibrator,
+    parts_lack_a_class,
     predict_held_out,
     share_folds,
 )
@@ -242,7 +243,9 @@ class CalibratedClassifier(
     With an int as `cv`, one calibrator is fitted to all held-out predictions of a
     repeat. With a splitter, each fold has its own calibrator, and the average is
     calibrated only if test parts overlap, as with `RepeatedStratifiedKFold`, in at
-    least half of their samples.
+    least half of their samples. If a class is absent from the test part of a fold, as
+    with `LeaveOneOut`, one calibrator is fitted to the held-out predictions of all
+    folds.
 
     A decision threshold belongs outside, where it applies to the calibrated
     probabilities: `TunedThresholdClassifierCV(CalibratedClassifier(...))`. A threshold
@@ -479,9 +482,10 @@ class CalibratedClassifier(
             folds = RepeatedKFold if y.ndim == 2 else RepeatedStratifiedKFold
             cv = folds(n_splits=int(cv), n_repeats=self.n_repeats, random_state=0)
         splits = make_splits(cv, X, y, needed, **split_params)
-        if ensemble:
-            return splits, False, len(splits) // self.n_repeats if is_repeated else 1
-        return splits, True, len(splits)
+        if is_repeated:
+            return splits, False, len(splits) // self.n_repeats
+        is_shared = not ensemble or parts_lack_a_class(y, splits)
+        return splits, not ensemble, len(splits) if is_shared else 1
 
     @maps_blocks()
     def predict_proba(self, X: MatrixLike, **params: Any) -> Floats:

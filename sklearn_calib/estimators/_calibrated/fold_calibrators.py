@@ -19,7 +19,7 @@ from sklearn_calib._sklearn.training_data import (
 )
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.labels import encode_labels
-from sklearn_calib._validation.types import Floats, Ints
+from sklearn_calib._validation.types import Array, Floats, Ints
 from sklearn_calib.calibrators import (
     AutoCalibrator,
     Calibrator,
@@ -108,6 +108,16 @@ def accepts_margins(calibrator: Any) -> bool:
     if isinstance(calibrator, GroupCalibrator):
         return False
     return calibrator is not None  # any classifier uses the margins as features
+
+
+def parts_lack_a_class(y: Array, splits: list[Any]) -> bool:
+    """Return whether the test part of a fold lacks a class, also of a single label."""
+    return any(
+        len(np.unique(column[test])) < n_classes
+        for column in (y.T if y.ndim == 2 else [y])
+        for n_classes in [len(np.unique(column))]
+        for _, test in splits
+    )
 
 
 def share_folds(
