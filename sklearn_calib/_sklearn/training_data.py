@@ -20,6 +20,7 @@ from sklearn_calib._validation.arrays import (
     check_unmasked,
     is_dict,
     is_instance,
+    safe_indexing,
     shown,
     without_gradient,
 )
@@ -85,15 +86,11 @@ def _indexable(X: Any, y: Any) -> Any:
 
 
 def take(X: Any, rows: Any) -> Any:
-    """Return rows of an array, a sparse matrix, a DataFrame, a list or a dict."""
+    """Return rows of an array, a sparse matrix, a table, a list or a dict."""
     if is_dict(X):
         return {name: take(part, rows) for name, part in X.items()}
     X = without_gradient(X)  # scikit-learn cannot read tensors that require grad
-    if hasattr(X, "iloc"):
-        return X.iloc[rows]
-    if hasattr(X, "shape") or isinstance(rows, slice):
-        return X[rows]
-    return [X[row] for row in rows]
+    return safe_indexing(X, rows)
 
 
 def copy_features(classifier: Any, owner: Any) -> None:

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy.sparse import issparse
 from sklearn import get_config
+from sklearn.utils import _safe_indexing
 from sklearn.utils._array_api import (
     _convert_to_numpy,
     device as device,
@@ -32,6 +33,7 @@ FRAMES = ("DataFrame", "Index", "Series")
 MOST_VALUES, DEEPEST, LONGEST_STRING, LONGEST_VALUE, LONGEST_TEXT = 10, 3, 60, 200, 400
 
 convert_to_numpy = _convert_to_numpy
+safe_indexing = _safe_indexing
 
 # Number of elements of a block that fits in a second-level cache: 512 KiB of doubles.
 BLOCK_SIZE = 65536

@@ -11,6 +11,7 @@ from sklearn_calib._validation.arrays import (
     as_array,
     check_unmasked,
     is_dict,
+    is_instance,
     shown,
     without_gradient,
 )
@@ -78,6 +79,8 @@ def select_columns(X: Any, columns: Any) -> Any:
             f"groups must be None or contain a column of X, got {shown(columns)}. Use "
             "None if there are no groups."
         )
+    if is_instance(X, "pyarrow", "Table"):
+        X = dict(zip(X.column_names, X.columns, strict=True))
     if not (is_dict(X) or hasattr(X, "shape")):
         X = as_array(X, "X")
     if not is_dict(X) and len(X.shape) != 2:

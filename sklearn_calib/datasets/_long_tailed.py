@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_consistent_length, check_random_state
 
-from sklearn_calib._validation.arrays import shown
+from sklearn_calib._validation.arrays import safe_indexing, shown
 from sklearn_calib._validation.declarations import Interval, StrOptions, validate_params
 from sklearn_calib._validation.labels import distinct_labels
 from sklearn_calib._validation.types import Array, Floats, Ints, Seed
@@ -174,10 +174,8 @@ def _encode(y: ArrayLike, class_order: ArrayLike | None) -> tuple[Ints, int]:
 
 
 def _take(array: Any, rows: Ints) -> Any:
-    """Return rows of an array, a DataFrame or a list; rows of a list as an array."""
-    if hasattr(array, "iloc"):
-        return array.iloc[rows]
-    return (array if hasattr(array, "shape") else np.asarray(array))[rows]
+    """Return rows of an array, a table or a list; rows of a list as an array."""
+    return safe_indexing(array if hasattr(array, "shape") else np.asarray(array), rows)
 
 
 @validate_params(

@@ -70,9 +70,12 @@ def test_columns_of_tables_of_every_kind(X):
         assert select_columns(X, ("a", 0)).columns.tolist() == ["a", "a"]
 
 
-def test_columns_of_polars():
-    polars = pytest.importorskip("polars")
-    frame = select_columns(polars.DataFrame({"a": [1, 2], "b": ["x", None]}), ["b", 0])
+@pytest.mark.parametrize(
+    ("library", "kind"), [("polars", "DataFrame"), ("pyarrow", "table")]
+)
+def test_columns_of_other_libraries(library, kind):
+    table = getattr(pytest.importorskip(library), kind)({"a": [1, 2], "b": ["x", None]})
+    frame = select_columns(table, ["b", 0])
     assert frame.columns.tolist() == ["b", "a"]
     assert frame["b"].isna().tolist() == [False, True]
 

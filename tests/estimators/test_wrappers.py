@@ -69,6 +69,16 @@ def test_tensors_that_require_grad(wrap, frozen):
 
 
 @every_wrapper
+def test_tables_of_arrow(wrap):
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    table = pytest.importorskip("pyarrow").Table.from_pandas(frame)
+    found, expected = (wrap(GaussianNB()).fit(each, Y) for each in (table, frame))
+    np.testing.assert_array_equal(
+        found.predict_proba(table), expected.predict_proba(frame)
+    )
+
+
+@every_wrapper
 def test_words_in_a_frame(wrap):
     frame = pd.DataFrame({"size": X[:, 0], "color": np.array(["red", "blue"])[Y]})
     with pytest.raises(ValueError, match="could not convert string to float: '"):
