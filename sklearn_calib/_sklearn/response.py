@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import RegressorMixin
+from sklearn.base import RegressorMixin, clone
 from sklearn.discriminant_analysis import (
     LinearDiscriminantAnalysis,
     QuadraticDiscriminantAnalysis,
@@ -97,6 +97,18 @@ def check_classifier(estimator: Any) -> None:
             "probabilities, fit a calibrator to them: "
             "TemperatureScaling(from_logits=True).fit(logits, y), for example."
         )
+
+
+def clone_classifier(estimator: Any) -> Any:
+    """Return a clone; raise ValueError if the classifier changes its parameters."""
+    try:
+        return clone(estimator)
+    except RuntimeError as error:
+        raise ValueError(
+            "estimator must store its parameters unchanged, so that it can be cloned, "
+            f"got {type(final_step(estimator)).__name__}: {error}. For CatBoost, pass "
+            "lists to fit, as in fit(X, y, cat_features=[0]), or pass tuples instead."
+        ) from error
 
 
 def classes_of(classifier: Any) -> Any:

@@ -82,7 +82,14 @@ def _indexable(X: Any, y: Any) -> Any:
     if is_dict(X):
         check_consistent_length(*X.values(), y)
         return dict(zip(X, indexable(*X.values()), strict=True))
-    return indexable(X, y)[0]
+    try:
+        return indexable(X, y)[0]
+    except TypeError as error:  # a container of a boosting library
+        raise TypeError(
+            "X must be an array-like with one row for each label, got "
+            f"{type(X).__name__}. Pass the data from which it was made, and the "
+            "options of a catboost.Pool to fit, as in fit(X, y, cat_features=[0])."
+        ) from error
 
 
 def take(X: Any, rows: Any) -> Any:

@@ -4,13 +4,17 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._sklearn.doc_links import DocumentedEstimator
 from sklearn_calib._sklearn.metadata_routing import RoutingMixin
-from sklearn_calib._sklearn.response import find_response, predict_scores
+from sklearn_calib._sklearn.response import (
+    clone_classifier,
+    find_response,
+    predict_scores,
+)
 from sklearn_calib._sklearn.rollback import restores
 from sklearn_calib._sklearn.training_data import (
     MatrixLike,
@@ -231,7 +235,7 @@ class PriorShiftClassifier(
         self.__dict__.pop("priors_interval_", None)
         fit_params, _ = self._route(weight, fit_params)
         X = without_gradient(X)  # scikit-learn cannot read tensors that require grad
-        self.estimator_ = clone(self.estimator).fit(X, y, **fit_params)
+        self.estimator_ = clone_classifier(self.estimator).fit(X, y, **fit_params)
         self._refuse_threshold(self.estimator_)  # that a search has chosen
         find_response(self.estimator_, "predict_proba")
         self.classes_ = classes

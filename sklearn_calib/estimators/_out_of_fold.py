@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from joblib import Memory
-from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import (
     BaseCrossValidator,
@@ -23,7 +22,11 @@ from sklearn.utils.validation import check_memory
 
 from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._sklearn.fit_tasks import run_fold
-from sklearn_calib._sklearn.response import find_response, predict_scores
+from sklearn_calib._sklearn.response import (
+    clone_classifier,
+    find_response,
+    predict_scores,
+)
 from sklearn_calib._sklearn.training_data import take
 from sklearn_calib._validation.arrays import is_dict, shorten, shown
 
@@ -210,7 +213,7 @@ def _fit_fold(
     """
     params = {name: _take(v, train, len(y)) for name, v in fit_params.items()}
     held_out = _name_held_out(held_out_as, X, y, train, test)
-    classifier, X_train, y_train = clone(estimator), take(X, train), y[train]
+    classifier, X_train, y_train = clone_classifier(estimator), take(X, train), y[train]
     with run_fold(task, classifier, X=X_train, y=y_train):
         classifier = classifier.fit(X_train, y_train, **params, **held_out)
     # Without a valid response, this raises before the next classifier is fitted.

@@ -103,6 +103,28 @@ def test_what_is_not_a_classifier_is_refused_before_it_is_trained(
         wrap(estimator).fit(X, Y)
 
 
+class CopiesLists(GaussianNB):
+    """Classifier that stores a copy of a list, like CatBoost."""
+
+    def __init__(self, cat_features=()):
+        super().__init__()
+        self.cat_features = list(cat_features)
+
+
+class Pool:
+    """Training data in the container of a library, like a `catboost.Pool`."""
+
+
+@every_wrapper
+def test_lists_and_containers_of_catboost(wrap):
+    message = r"^estimator must .*got CopiesLists: .* modifies parameter cat_features"
+    for estimator in (CopiesLists([0]), make_pipeline(CopiesLists([0]))):
+        with pytest.raises(ValueError, match=message + r".* fit\(X, y, cat_features="):
+            wrap(estimator).fit(X, Y)
+    with pytest.raises(TypeError, match=r"X must be an array.* got Pool\..* to fit,"):
+        wrap(GaussianNB()).fit(Pool(), Y)
+
+
 def test_what_has_no_classes_is_refused():
     for estimator in (KMeans(2), FrozenEstimator(KMeans(2).fit(X))):
         with pytest.raises(ValueError, match="has classes_ after fit, got KMeans"):
