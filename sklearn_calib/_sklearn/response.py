@@ -1,5 +1,6 @@
 """Predictions of a fitted classifier: logits where available, or probabilities."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -67,15 +68,19 @@ def holds_logits(classifier: Any) -> bool:
 
 def final_step(classifier: Any) -> Any:
     """Return the classifier inside pipelines, frozen estimators and searches."""
+    return list(unwrap(classifier))[-1]
+
+
+def unwrap(classifier: Any) -> Iterator[Any]:
+    """Yield a classifier, and what is inside if it is a pipeline or a search."""
+    yield classifier
     if isinstance(classifier, Pipeline) and classifier.steps:
-        return final_step(classifier.steps[-1][1])
-    if isinstance(classifier, FrozenEstimator):
-        return final_step(classifier.estimator)
-    if isinstance(classifier, Search):
+        yield from unwrap(classifier.steps[-1][1])
+    elif isinstance(classifier, FrozenEstimator):
+        yield from unwrap(classifier.estimator)
+    elif isinstance(classifier, Search):
         # A search that is not fitted yet only has the estimator to start from.
-        fitted = getattr(classifier, "best_estimator_", classifier.estimator)
-        return final_step(fitted)
-    return classifier
+        yield from unwrap(getattr(classifier, "best_estimator_", classifier.estimator))
 
 
 def check_classifier(estimator: Any) -> None:

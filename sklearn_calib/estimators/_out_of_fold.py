@@ -16,6 +16,7 @@ from sklearn.model_selection import (
     StratifiedKFold,
     check_cv,
 )
+from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_memory
@@ -26,6 +27,7 @@ from sklearn_calib._sklearn.response import (
     clone_classifier,
     find_response,
     predict_scores,
+    unwrap,
 )
 from sklearn_calib._sklearn.training_data import take
 from sklearn_calib._validation.arrays import is_dict, shorten, shown
@@ -226,8 +228,8 @@ def _fit_fold(
     return classifier if keep else None, response, scores
 
 
-def check_held_out_as(names, is_ensemble):
-    """Raise ValueError for other than one or two names, or without an ensemble."""
+def check_held_out_as(names, estimator, is_ensemble):
+    """Raise ValueError for bad names, and if no or untransformed data are passed."""
     is_pair = isinstance(names, tuple) and len(names) == 2
     if not isinstance(names, str) and not (
         is_pair and all(isinstance(name, str) for name in names)
@@ -242,6 +244,24 @@ def check_held_out_as(names, is_ensemble):
             f"{shown(names)}. A classifier trained on all data has no held-out part: "
             "set ensemble=True, and pass a classifier that is not frozen."
         )
+    for each in unwrap(estimator):
+        if isinstance(each, Pipeline) and not _transforms(each, names):
+            raise ValueError(
+                "held_out_as must name data that a pipeline transforms, got "
+                f"{shown(names)}, which would reach the last step untransformed. Put "
+                "the pipeline outside, as in make_pipeline(StandardScaler(), "
+                'CalibratedClassifier(classifier, held_out_as="eval_set")). For two '
+                "arguments, you can also enable metadata routing and set "
+                'Pipeline(..., transform_input=["X_val"]).'
+            )
+
+
+def _transforms(pipeline, names):
+    """Return whether the held-out part reaches the last step as X does."""
+    if isinstance(names, tuple) and names[0] in (pipeline.transform_input or []):
+        return True
+    # Steps that resample the training data only have no `transform`.
+    return not any(hasattr(step, "transform") for _, step in pipeline.steps[:-1])
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Parallel training, progress, held-out data for fit, groups, and cv="prefit"."""
 
 import pickle
+import re
 from functools import cache
 
 import numpy as np
@@ -22,7 +23,7 @@ from sklearn.model_selection import (
 )
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.naive_bayes import GaussianNB
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
@@ -241,6 +242,66 @@ def test_held_out_part_of_multilabel_data():
     )
     model.fit(X, labels)
     np.testing.assert_array_equal(np.concatenate(recorded), labels)
+
+
+class TwoArguments(Booster):
+    """Classifier that stores the held-out data from two arguments."""
+
+    def fit(self, X, y, X_val=None, y_val=None):
+        return super().fit(X, y, eval_set=[(X_val, y_val)])
+
+
+def scaled(classifier, **params):
+    return Pipeline([("scale", StandardScaler()), ("last", classifier)], **params)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "names"),
+    [
+        (scaled(Booster()), "last__eval_set"),
+        (scaled(TwoArguments()), ("last__X_val", "last__y_val")),
+        (GridSearchCV(scaled(Booster()), {}), "last__eval_set"),
+        (Pipeline([("last", scaled(Booster()))]), "last__last__eval_set"),
+        (scaled(Booster(), transform_input=["eval_set"]), "eval_set"),
+        (scaled(TwoArguments(), transform_input=["y_val"]), ("X_val", "y_val")),
+    ],
+)
+def test_held_out_part_that_a_pipeline_would_not_transform(estimator, names):
+    model = CalibratedClassifier(estimator, TemperatureScaling(), held_out_as=names)
+    message = rf"held_out_as must name data .* {re.escape(repr(names))}, .*outside"
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, Y)
+
+
+def test_the_ways_to_transform_the_held_out_part():
+    options = {"cv": [(np.arange(300), np.arange(300, 600))]}
+    inside = CalibratedClassifier(
+        Booster(), TemperatureScaling(), held_out_as="eval_set", **options
+    )
+    model = scaled(inside).fit(X, Y)
+    (pair,) = model[-1].calibrated_classifiers_
+    expected = model[:-1].transform(X)[300:]
+    np.testing.assert_array_equal(pair.estimator.eval_set_[0][0], expected)
+    with sklearn.config_context(enable_metadata_routing=True):
+        last = TwoArguments().set_fit_request(X_val=True, y_val=True)
+        outside = CalibratedClassifier(
+            scaled(last, transform_input=["X_val"]),
+            TemperatureScaling(),
+            held_out_as=("X_val", "y_val"),
+            **options,
+        ).fit(X, Y)
+    (pair,) = outside.calibrated_classifiers_
+    expected = StandardScaler().fit(X[:300]).transform(X[300:])
+    np.testing.assert_array_equal(pair.estimator[-1].eval_set_[0][0], expected)
+
+
+def test_a_pipeline_without_transformers_may_get_the_held_out_part():
+    estimator = Pipeline([("first", "passthrough"), ("last", Booster())])
+    model = CalibratedClassifier(
+        estimator, TemperatureScaling(), held_out_as="last__eval_set"
+    ).fit(X, Y)
+    pair = model.calibrated_classifiers_[0]
+    assert len(pair.estimator[-1].eval_set_[0][0]) == 200
 
 
 def test_early_stopping_without_the_held_out_part():

@@ -181,7 +181,8 @@ class CalibratedClassifier(
         Arguments of the classifier's `fit` that receive the held-out part of each fold,
         for early stopping: "eval_set" for `eval_set=[(X_test, y_test)]` of LightGBM,
         XGBoost and CatBoost, or ("X_val", "y_val") for two arguments, as in
-        HistGradientBoostingClassifier. Needs `ensemble=True`.
+        HistGradientBoostingClassifier. Needs `ensemble=True`. A pipeline belongs
+        outside, as it would not transform the held-out part.
 
     groups : str, int or list of these, default=None
         Columns of X with the groups of a calibrator such as
@@ -470,7 +471,8 @@ class CalibratedClassifier(
         if ensemble == "auto":
             ensemble = not (is_frozen or is_plain)
         if self.held_out_as is not None:
-            check_held_out_as(self.held_out_as, ensemble and not is_frozen)
+            trains_on_folds = ensemble and not is_frozen
+            check_held_out_as(self.held_out_as, self.estimator, trains_on_folds)
         if not ensemble and is_plain:
             return [], True, 1
         if not ensemble and is_frozen:
