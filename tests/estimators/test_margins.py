@@ -14,6 +14,7 @@ from sklearn.linear_model import (
     SGDClassifier,
 )
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
@@ -21,8 +22,10 @@ from sklearn.utils.metaestimators import available_if
 
 from sklearn_calib import CalibratedClassifier, TemperatureScaling
 from sklearn_calib.calibrators import (
+    AutoCalibrator,
     IsotonicCalibration,
     MatrixScaling,
+    PerLabelCalibrator,
     PlattScaling,
     VennAbers,
     get_calibrator,
@@ -146,13 +149,42 @@ def test_constant_margins():
     np.testing.assert_allclose(model.predict_proba(X)[:, 1], y.mean(), atol=0.01)
 
 
-@pytest.mark.parametrize("name", [*sorted(set(CALIBRATORS) - FOR_MARGINS), "none"])
+@pytest.mark.filterwarnings("ignore:.* needs about .* misclassified:UserWarning")
+def test_an_auto_calibrator_works_like_its_name():
+    X, y = make_data(2)
+    frozen = FrozenEstimator(LinearSVC(random_state=0).fit(X, y))
+    by_name, by_object, of_two = (
+        CalibratedClassifier(frozen, each).fit(X, y)
+        for each in (
+            "auto",
+            AutoCalibrator(),
+            AutoCalibrator([PlattScaling(), IsotonicCalibration()], cv=3),
+        )
+    )
+    np.testing.assert_array_equal(by_object.predict_proba(X), by_name.predict_proba(X))
+    (auto,) = of_two.calibrated_classifiers_[0].calibrator.per_label_.calibrators_
+    assert auto.cv == 3
+    assert len(auto.weights_) == 3
+    assert auto.weights_[0] == 0  # of the margins without a calibrator
+    labels = np.column_stack([y, 1 - y])
+    several = FrozenEstimator(OneVsRestClassifier(LinearSVC()).fit(X, labels))
+    by_name, by_object = (
+        CalibratedClassifier(several, each).fit(X, labels).predict_proba(X)
+        for each in ("auto", PerLabelCalibrator(AutoCalibrator()))
+    )
+    np.testing.assert_array_equal(by_object, by_name)
+
+
+UNFIT = {name: CALIBRATORS[name]() for name in {*CALIBRATORS} - FOR_MARGINS - {"auto"}}
+UNFIT |= {"none": None, "auto of others": AutoCalibrator([TemperatureScaling()])}
+
+
+@pytest.mark.parametrize("name", sorted(UNFIT))
 def test_other_calibrators_say_which_accept_margins(name):
     X, y = make_data()
-    calibrator = CALIBRATORS.get(name, lambda: None)()
     message = "got LinearSVC.*are not logits.*PlattScaling.*IsotonicCalibration.*any cl"
     with pytest.raises(ValueError, match=message):
-        CalibratedClassifier(LinearSVC(random_state=0), calibrator).fit(X, y)
+        CalibratedClassifier(LinearSVC(random_state=0), UNFIT[name]).fit(X, y)
 
 
 def test_margins_in_the_cache_are_refused_too(tmp_path):

@@ -76,6 +76,7 @@ from sklearn_calib.estimators._calibrated.fold_calibrators import (
     check_calibrator,
     explain,
     fit_calibrators,
+    for_margins,
     make_calibrator,
     parts_lack_a_class,
     predict_held_out,
@@ -414,7 +415,7 @@ class CalibratedClassifier(
         splits, refit, n_sharing = self._plan(X, y, split_params)
         data = fit_data(X, y, sample_weight)
         task, fold_tasks = begin_folds(self, len(splits) + refit, **data)
-        takes_margins = self.calibrator == "auto" or accepts_margins(calibrator)
+        takes_margins = accepts_margins(for_margins(calibrator))
         with naming_held_out_as(self.held_out_as, self.estimator):
             classifiers, scores, response = fit_and_predict_cached(
                 self.memory,
@@ -438,7 +439,7 @@ class CalibratedClassifier(
         find_response(classifiers[0], self.response_method, takes_margins=takes_margins)
         from_logits = response != "probabilities"
         if response == "margins":
-            calibrator = make_calibrator(self.calibrator, is_multilabel, response)
+            calibrator = for_margins(calibrator)
         calibrators: list[Any] = [None] * len(classifiers)
         weights = identity_pool(self.classes_)
         if calibrator is not None:

@@ -41,16 +41,22 @@ MARGIN_MAPS = [
 ]
 
 
-def make_calibrator(
-    calibrator: Any, is_multilabel: bool, response: str = "probabilities"
-) -> Any:
+def make_calibrator(calibrator: Any, is_multilabel: bool) -> Any:
     """Return the calibrator itself, or a new one of the given name."""
     if not isinstance(calibrator, str):
         return calibrator
     named = get_calibrator(calibrator)()
-    if calibrator == "auto" and response == "margins":
-        named = AutoCalibrator(MARGIN_MAPS, prior_odds=None)
     return PerLabelCalibrator(named) if is_multilabel else named
+
+
+def for_margins(calibrator: Any) -> Any:
+    """Return an AutoCalibrator for margins, which have no unit; keep the others."""
+    if isinstance(calibrator, PerLabelCalibrator):
+        return PerLabelCalibrator(for_margins(calibrator.calibrator))
+    if isinstance(calibrator, AutoCalibrator):
+        maps = MARGIN_MAPS if calibrator.calibrators is None else calibrator.calibrators
+        return clone(calibrator).set_params(calibrators=maps, prior_odds=None)
+    return calibrator
 
 
 def explain(calibrator: Any) -> str:
