@@ -66,6 +66,23 @@ WITHOUT_DOOR = {
     "metrics/_model_selection/difference.py": "names each array; the metric reads it",
 }
 
+# Calls of what `predict_scores` calls for classifiers of any library, not in examples.
+RESPONSES = re.compile(
+    r"^(?! +(?:>>>|\.\.\.) ).*(?<!self)(?<!super\(\))"
+    r"\.(?:decision_function|predict_logits|predict_proba)\(",
+    re.MULTILINE,
+)
+# Files with such calls, and what they call.
+WITHOUT_RESPONSE = {
+    "calibrators/_combined/per_label_calibrator.py": "calibrators of the package",
+    "calibrators/_groups/group_calibrator.py": "a calibrator of the package",
+    "deployment/_repairs.py": "a calibrator of the package",
+    "estimators/_calibrated/calibrated.py": "pairs, which call it",
+    "estimators/_calibrated/fold_calibrators.py": "calibrators of the package",
+    "estimators/_refcal/refcal.py": "the head, a NeuralClassifier",
+    "onnx/_export.py": "the model that is compared with its graph",
+}
+
 REGISTRIES = {
     "calibrators": "calibrators/_base/calibrator_names.py",
     "losses": "losses/_base/loss_names.py",
@@ -281,6 +298,12 @@ def test_samples_are_read_by_one_function():
         and READERS & {full.rpartition(".")[2] for full in imported_names(tree)}
     }
     assert found == set(WITHOUT_DOOR)
+
+
+def test_classifiers_are_called_by_one_function():
+    texts = {path: path.read_text(encoding="utf-8") for path in MODULES}
+    found = {path for path, text in texts.items() if RESPONSES.search(text)}
+    assert found == {PACKAGE / name for name in WITHOUT_RESPONSE}
 
 
 @all_topics

@@ -22,12 +22,16 @@ from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC, NuSVC
 
 from sklearn_calib._validation.arrays import (
+    as_numbers,
     check_in_memory,
     check_unmasked,
     is_instance,
+    on_cpu,
+    shown,
     without_gradient,
 )
 from sklearn_calib._validation.probabilities import check_proba
+from sklearn_calib._validation.samples import check_columns
 from sklearn_calib._validation.types import Array, Floats
 
 # The class of all searches, also of those by successive halving, has no public name.
@@ -198,14 +202,15 @@ def predict_scores(
 ) -> Floats:
     """Return values of the decision function or probabilities, of all classes.
 
-    With `response_method="predict_logits"`, the values are those of that method.
+    The classifier may be of any library: this is the only function that calls these
+    methods of classifiers, and it converts and checks what they return. With
+    `response_method="predict_logits"`, the values are those of that method.
 
     Parameters
     ----------
     classes : ndarray of shape (n_classes,) or list of ndarray, default=None
-        Classes of the columns. The columns of classes that the classifier does not know
-        are filled, see `fill_absent`. By default, the classifier's own. A list
-        contains the classes of each label of a multilabel problem.
+        Classes of the columns, see `align_columns`. By default, the classifier's own.
+        A list contains the classes of each label of a multilabel problem.
 
     Returns
     -------
@@ -217,62 +222,117 @@ def predict_scores(
     method = "decision_function" if from_logits else "predict_proba"
     if from_logits and response_method == "predict_logits":
         method = response_method
-    scores = getattr(classifier, method)(X)
+    returned = getattr(classifier, method)(X)
+    kind, present = type(final_step(classifier)).__name__, classes_of(classifier)
+    name = f"{method} of {kind}"
     if isinstance(classes, list):
-        return _join_labels(scores, classifier.classes_)
+        return _join_labels(returned, present, name)
+    scores = as_numbers(on_cpu(returned), name)
     if not from_logits:
-        _check_returned_proba(scores, classifier)
-    else:
-        if scores.ndim == 1:
-            scores = np.column_stack([np.zeros_like(scores), scores])
-    if classes is None:
-        return scores
-    return fill_absent(scores, classifier.classes_, classes, from_logits)
-
-
-def _check_returned_proba(scores: Any, classifier: Any) -> None:
-    """Raise ValueError if a classifier returns scores instead of probabilities."""
-    name = type(final_step(classifier)).__name__
-    try:
-        check_proba(scores, name=f"predict_proba of {name}", allow_1d=True)
-    except ValueError as error:
+        scores = _check_returned_proba(scores, kind)
+    elif scores.dtype not in (np.float64, np.float32):
+        scores = scores.astype(np.float64)
+    if scores.shape[1:] == (1,):
+        scores = scores[:, 0]
+    if len(present) == 1 and scores.ndim == 1:
+        scores = scores[:, None]
+    n_columns = 2 if scores.ndim == 1 else scores.shape[1]
+    if scores.ndim > 2 or n_columns != len(present):
         raise ValueError(
-            f"{error} If {name} returns logits, as boosting with a custom objective "
-            "does, return them from decision_function of a subclass with "
-            "decision_function_is_logits = True, or fit a calibrator to them: "
-            "TemperatureScaling(from_logits=True).fit(logits, y)."
-        ) from error
+            f"{name} must have a column for each class in classes_, "
+            f"{shown(np.asarray(present).tolist())}, got shape {scores.shape}. Return "
+            "an array of shape (n_samples, n_classes); for two classes, the values of "
+            "the second are enough."
+        )
+    check_columns(returned, None, present, f"{kind}.{method}(X)")
+    return align_columns(
+        scores, present, present if classes is None else classes, from_logits
+    )
 
 
-def fill_absent(
+def _check_returned_proba(values: Array, kind: str) -> Floats:
+    """Return probabilities of a classifier; raise ValueError if they are not valid."""
+    try:
+        return check_proba(values, name=f"predict_proba of {kind}", allow_1d=True)
+    except ValueError as error:
+        # A comparison with NaN is False.
+        if values.min(initial=0) < 0 or values.max(initial=1) > 1:
+            hint = (
+                f" If {kind} returns logits, as boosting with a custom objective "
+                "does, return them from decision_function of a subclass with "
+                "decision_function_is_logits = True, or fit a calibrator to them: "
+                "TemperatureScaling(from_logits=True).fit(logits, y)."
+            )
+        elif len(values) and values.ndim == 2 and (values.sum(axis=1) > 0).all():
+            hint = (
+                f" For a one-vs-all classifier, use a subclass of {kind} whose method "
+                "predict_proba(self, X) returns sklearn.preprocessing.normalize("
+                'super().predict_proba(X), norm="l1").'
+            )
+        else:
+            hint = ""
+        raise ValueError(f"{error}{hint}") from error
+
+
+def codes_among(present: ArrayLike, classes: Array) -> list[int]:
+    """Return the index in `classes` of each class of a classifier.
+
+    Raise ValueError if it has others.
+    """
+    if np.array_equal(present, classes):
+        return [*range(len(classes))]
+    given, known = np.asarray(present).tolist(), np.asarray(classes).tolist()
+    code_of = {label: code for code, label in enumerate(known)}
+    if not code_of.keys() >= {*given}:
+        raise ValueError(
+            f"estimator must have classes_ that are labels of y, {shown(known)}, got "
+            f"{shown(given)}. Train it with the same labels."
+        )
+    return [code_of[label] for label in given]
+
+
+def align_columns(
     scores: Floats, present: ArrayLike, classes: Array, from_logits: bool
 ) -> Floats:
-    """Add the columns of classes that a classifier was not trained with.
+    """Return scores with a column for each of `classes`, in their order.
 
-    These classes get the smallest positive probability of the row, and rows of
-    probabilities are normalised again. If only the predicted class has a positive
-    probability, they get zero, as the other classes; calibrators replace zeros. The
-    logits are the smallest of the row.
+    Scores with one dimension are those of the second of two classes. The others have a
+    column for each class of `present`. Classes that the classifier was not trained with
+    get the smallest positive probability of the row, and rows of probabilities are
+    normalised again. If only the predicted class has a positive probability, they get
+    zero, as the other classes; calibrators replace zeros. The logits are the smallest
+    of the row.
     """
-    if scores.ndim == 1 or scores.shape[1] == len(classes):
+    codes = codes_among(present, classes)
+    if scores.ndim == 1:
+        if not from_logits:
+            scores = np.column_stack([1 - scores, scores])
+        else:  # those of the first of `classes` are zero
+            value = scores if codes[0] < codes[1] else -scores
+            scores = np.column_stack([np.zeros_like(value), value])
+            codes.sort()
+    if codes == [*range(len(classes))]:
         return scores
-    is_present = np.isin(classes, present)
-    if scores.shape[1] != is_present.sum():
-        return scores
-    filled = np.empty((len(scores), len(classes)), scores.dtype)
-    smallest = scores.min(axis=1, keepdims=True)
-    if not from_logits:
-        between = (scores > 0) & (scores < scores.max(axis=1, keepdims=True))
-        positive = np.where(between, scores, np.inf).min(axis=1, keepdims=True)
-        smallest = np.where(positive < np.inf, positive, smallest)
-    filled[:] = smallest
-    filled[:, is_present] = scores
-    return filled if from_logits else filled / filled.sum(axis=1, keepdims=True)
+    aligned = np.empty((len(scores), len(classes)), scores.dtype)
+    is_filled = len(codes) < len(classes)
+    if is_filled:
+        smallest = scores.min(axis=1, keepdims=True)
+        if not from_logits:
+            between = (scores > 0) & (scores < scores.max(axis=1, keepdims=True))
+            positive = np.where(between, scores, np.inf).min(axis=1, keepdims=True)
+            smallest = np.where(positive < np.inf, positive, smallest)
+        aligned[:] = smallest
+    aligned[:, codes] = scores
+    if is_filled and not from_logits:
+        aligned /= aligned.sum(axis=1, keepdims=True)
+    return aligned
 
 
-def _join_labels(scores: Any, classes: Any) -> Floats:
+def _join_labels(returned: Any, classes: Any, name: str) -> Floats:
     """Return multilabel probabilities or logits as one array."""
-    if isinstance(scores, list):  # one array of both classes for each label
-        pairs = zip(scores, classes, strict=True)
-        return np.column_stack([p @ (np.asarray(c) == 1) for p, c in pairs])
+    if isinstance(returned, list):  # one array of both classes for each label
+        pairs = zip(returned, classes, strict=True)
+        columns = [as_numbers(p, name) @ (np.asarray(c) == 1) for p, c in pairs]
+        return np.column_stack(columns)
+    scores = as_numbers(on_cpu(returned), name)
     return scores.reshape(len(scores), -1)

@@ -51,9 +51,26 @@ class LabelledScorer(Scorer):  # type: ignore[misc, valid-type] # found at run t
                 'params={"groups": groups} to cross_validate, or groups=groups to the '
                 "method fit of a search."
             )
+        labels = estimator.classes_
+        if not self.needs_sets and hasattr(estimator, "predict_proba"):
+            estimator = _Converted(estimator)
         return super()._score(
-            method_caller, estimator, X, y_true, labels=estimator.classes_, **kwargs
+            method_caller, estimator, X, y_true, labels=labels, **kwargs
         )
+
+
+class _Converted(ClassifierMixin, BaseEstimator):
+    """Classifier with the probabilities of another, read as by wrappers."""
+
+    def __init__(self, estimator: Any) -> None:
+        self.estimator = estimator
+        self.classes_ = estimator.classes_
+
+    def predict_proba(self, X: Any) -> Floats:
+        # Imported here, because it reads many classifiers of scikit-learn.
+        from sklearn_calib._sklearn.response import predict_scores
+
+        return predict_scores(self.estimator, X, from_logits=False)
 
 
 class _Precomputed(ClassifierMixin, BaseEstimator):

@@ -63,8 +63,8 @@ class PriorShiftClassifier(
     priors : dict, Series or array-like of shape (n_classes,), default=None
         Class priors of the data to predict, non-negative numbers that sum to one: a
         dict or a pandas Series with the labels as keys, such as
-        `y_new.value_counts(normalize=True)`, or numbers in the order of the sorted
-        labels. None means the class frequencies in `fit`.
+        `y_new.value_counts(normalize=True)`, or numbers in the order of `classes_`.
+        None means the class frequencies in `fit`.
 
     train_priors : "balanced", dict, Series or array-like, default=None
         Class priors for which the classifier predicts, positive. None means the class

@@ -23,13 +23,13 @@ from sklearn_calib._sklearn.metric_options import (
     refuse_options,
     without_partial,
 )
-from sklearn_calib._sklearn.response import has_threshold
+from sklearn_calib._sklearn.response import has_threshold, predict_scores
 from sklearn_calib._sklearn.scorer_objects import (
     LabelledScorer,
     metric_and_input,
     metric_of,
 )
-from sklearn_calib._validation.arrays import check_unmasked, shown, without_gradient
+from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import (
     BETWEEN_0_AND_1,
     MOST_DRAWS,
@@ -242,7 +242,6 @@ def compare(
             )
         metrics = {name.removeprefix("neg_"): name for name in metrics}
     scorers = {name: _scorer_or_metric(each) for name, each in metrics.items()}
-    check_unmasked(X, "X")
     y = as_labels(y, "y")
     if not len(y):
         raise ValueError("y must contain at least one label, got none. Pass samples.")
@@ -337,13 +336,15 @@ def _predict(
                 "of its own predictions, such as accuracy, use its method predict.",
                 UserWarning,
             )
-        proba = estimator.predict_proba(without_gradient(X))
+        # In one order, so that all classifiers have the same positive class.
+        classes = np.unique(estimator.classes_)
+        proba = predict_scores(estimator, X, False, classes)
         if len(proba) != len(y):
             raise ValueError(
                 f"y must contain one label for each sample of X, got {len(y)} labels "
                 f"and {len(proba)} samples. Pass both for the same samples."
             )
-        return proba, np.asarray(estimator.classes_)
+        return proba, classes
     if isinstance(estimator, BaseEstimator) or np.ndim(estimator) == 0:
         raise ValueError(
             "estimators must be arrays of probabilities or have predict_proba, got "

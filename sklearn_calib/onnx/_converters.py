@@ -17,6 +17,7 @@ from sklearn_calib._expressions.rows import (
     softmax,
 )
 from sklearn_calib._expressions.tensor import Tensor, hstack, maximum, node, where
+from sklearn_calib._sklearn.response import codes_among
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib.calibrators import (
     Calibrator,
@@ -79,7 +80,7 @@ def pair_proba(
     logits = calibrator._as_logits(calibrator._all_columns(scores))
     proba = part_proba(graph, calibrator.classifier_, logits)
     codes = np.arange(len(model.classes_))
-    proba = fill_absent(proba, calibrator.classifier_.classes_, codes, False)
+    proba = aligned(proba, calibrator.classifier_.classes_, codes, False)
     return maximum(proba, np.finfo(dtype).tiny)
 
 
@@ -96,24 +97,28 @@ def all_columns(pair: Any, scores: Tensor) -> Tensor:
     if pair.from_logits and len(present) == 2:
         # The last column is the value of the decision function.
         scores = last_column(scores)
+        first, second = codes_among(present, pair.classes)
+        if first > second:
+            present, scores = present[::-1], -scores
         scores = hstack([0 * scores, scores])
-    return fill_absent(scores, present, pair.classes, pair.from_logits)
+    return aligned(scores, present, pair.classes, pair.from_logits)
 
 
-def fill_absent(
-    scores: Tensor, present: Any, classes: Any, from_logits: bool
-) -> Tensor:
-    """Add the columns of classes that a classifier was not trained with."""
-    is_present = np.isin(classes, present)
-    if is_present.all():
+def aligned(scores: Tensor, present: Any, classes: Any, from_logits: bool) -> Tensor:
+    """Return scores with a column for each of `classes`, as `align_columns`."""
+    codes = codes_among(present, classes)
+    if codes == [*range(len(classes))]:
         return scores
+    column_of = {code: column for column, code in enumerate(codes)}
+    columns = [column_of.get(code, len(codes)) for code in range(len(classes))]
+    if len(codes) == len(classes):
+        return scores[:, columns]
     smallest = -row_max(-scores)
     if not from_logits:
         between = (scores > 0.0) & (scores < row_max(scores))
         positive = -row_max(-where(between, scores, np.inf))
         smallest = where(positive < np.inf, positive, smallest)
-    indices = np.where(is_present, is_present.cumsum() - 1, is_present.sum())
-    filled = hstack([scores, smallest])[:, indices.tolist()]
+    filled = hstack([scores, smallest])[:, columns]
     return filled if from_logits else filled / filled.sum(axis=1, keepdims=True)
 
 
@@ -149,7 +154,7 @@ def prior_shift_proba(
 ) -> Tensor:
     classifier = model.estimator_
     proba = part(graph, classifier, sources).cast(dtype)
-    proba = fill_absent(proba, classifier.classes_, model.classes_, False)
+    proba = aligned(proba, classifier.classes_, model.classes_, False)
     with np.errstate(divide="ignore"):  # a class may be absent from new data
         log_ratio = np.log(model.priors_) - np.log(model.train_priors_)
     return softmax(log_of_tiny(proba) + log_ratio)

@@ -21,7 +21,7 @@ from sklearn_calib import (
     SelectiveClassifier,
     TemperatureScaling,
 )
-from sklearn_calib._sklearn.response import fill_absent, predict_scores
+from sklearn_calib._sklearn.response import align_columns, predict_scores
 from sklearn_calib.calibrators import (
     AutoCalibrator,
     HistogramBinning,
@@ -139,12 +139,12 @@ def test_absent_class_has_smallest_probability_of_the_row(estimator, from_logits
 def test_zero_is_not_the_smallest_positive_probability():
     proba = np.array([[0.0, 0.25, 0.75], [1.0, 0.0, 0.0], [1 / 3, 1 / 3, 1 / 3]])
     classes = np.arange(5)
-    filled = fill_absent(proba, [0, 1, 3], classes, False)
+    filled = align_columns(proba, [0, 1, 3], classes, False)
     # The predicted class of the second row is the only one with a vote.
     expected = [np.array([0, 1, 1, 3, 1]) / 6, np.eye(5)[0], np.ones(5) / 5]
     np.testing.assert_allclose(filled, expected)
     logits = np.array([[0.0, -2.0, 3.0]], dtype=np.float32)
-    filled = fill_absent(logits, [0, 1, 3], classes, True)
+    filled = align_columns(logits, [0, 1, 3], classes, True)
     np.testing.assert_array_equal(filled, [[0, -2, -2, 3, -2]])
     assert filled.dtype == np.float32
 

@@ -203,7 +203,10 @@ class BoostingCalibrator(MetaEstimatorMixin, Calibrator):
         features = self._features(log_softmax(logits / self.temperature_))
         offsets = features[:, 0] if len(self._present) == 2 else features
         learner = _learner_of(self.estimator)
-        self.estimator_ = clone(self.estimator).fit(
+        booster = clone(self.estimator)
+        if "class_names" in booster.get_params():  # the order of CatBoost's scores
+            booster.set_params(class_names=[*range(len(self._present))])
+        self.estimator_ = booster.fit(
             features, numbers, **{learner.offset: offsets}, **weights
         )
 

@@ -8,12 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._validation.arrays import (
-    check_unmasked,
-    on_cpu,
-    shown,
-    without_gradient,
-)
+from sklearn_calib._sklearn.response import predict_scores
+from sklearn_calib._validation.arrays import on_cpu, shown
 from sklearn_calib._validation.declarations import TARGETS, StrOptions
 from sklearn_calib._validation.labels import classes_of
 from sklearn_calib._validation.samples import read_samples
@@ -176,10 +172,13 @@ class FromEstimator(Framed):
                 f"estimator must be a classifier with {cls._response}, got "
                 f"{shown(estimator)}. {cls._other_way}"
             )
-        check_unmasked(X, "X")
+        if cls._response == "predict_proba":
+            returned = predict_scores(estimator, X, from_logits=False)
+        else:
+            returned = getattr(estimator, cls._response)(X)
         return cls.from_predictions(
             y,
-            getattr(estimator, cls._response)(without_gradient(X)),
+            returned,
             labels=estimator.classes_,
             name=type(estimator).__name__ if name is None else name,
             **cls._options_of(estimator, X, options),

@@ -7,11 +7,7 @@ from sklearn.base import clone
 
 from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._sklearn.metadata_routing import abstains
-from sklearn_calib._sklearn.response import (
-    fill_absent,
-    has_threshold,
-    predict_scores,
-)
+from sklearn_calib._sklearn.response import has_threshold, predict_scores
 from sklearn_calib._sklearn.training_data import (
     MatrixLike,
     take,
@@ -283,9 +279,8 @@ class ClassifierCalibrator(Calibrator):
         )
 
     def _calibrate(self, logits: Any) -> Any:
-        proba = self.classifier_.predict_proba(logits).copy()
-        classes = np.arange(len(self.classes_))
-        return fill_absent(proba, self.classifier_.classes_, classes, False)
+        codes = np.arange(len(self.classes_))
+        return predict_scores(self.classifier_, logits, False, codes).copy()
 
 
 class CalibratedPair:

@@ -363,13 +363,13 @@ class SelectiveClassifier(
     def _decide(self, X: MatrixLike) -> tuple[Array, Bools]:
         """Return the index of the predicted class, and whether it is accepted."""
         check_is_fitted(self)
-        scores = predict_scores(self.estimator_, X, self._from_logits)
+        scores = predict_scores(self.estimator_, X, self._from_logits, self.classes_)
         return scores.argmax(axis=1), self._confidence_of(scores) >= self.threshold_
 
     def _confidence(self, X: MatrixLike) -> Floats:
         """Return the confidence that is compared with the threshold."""
         check_is_fitted(self)
-        scores = predict_scores(self.estimator_, X, self._from_logits)
+        scores = predict_scores(self.estimator_, X, self._from_logits, self.classes_)
         return self._confidence_of(scores)
 
     def predict(self, X: MatrixLike) -> Array:
@@ -403,7 +403,7 @@ class SelectiveClassifier(
             Columns are in the order of `classes_`.
         """
         check_is_fitted(self)
-        return predict_scores(self.estimator_, X, from_logits=False)
+        return predict_scores(self.estimator_, X, False, self.classes_)
 
     def accepts(self, X: MatrixLike) -> Bools:
         """Return which samples get a prediction.

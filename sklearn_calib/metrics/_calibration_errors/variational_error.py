@@ -275,6 +275,9 @@ def _recalibrate(
     if len(classes) < proba.shape[1]:
         # Calibrators need a label for each column.
         proba = _of_classes(proba, classes)
+    # Imported here, because it reads many classifiers of scikit-learn.
+    from sklearn_calib._sklearn.response import predict_scores
+
     options = {}
     if weight is not None:
         _check_takes_weights(recalibration)
@@ -282,8 +285,8 @@ def _recalibrate(
     # A poor fit is not an error: it only makes the bound lower.
     with without_warnings():
         fitted = clone(recalibration).fit(proba[train], codes[train], **options)
-        found = fitted.predict_proba(proba[test])
-    recalibrated[:, fitted.classes_] = found
+        found = predict_scores(fitted, proba[test], False, classes)
+    recalibrated[:, classes] = found
     return recalibrated
 
 
