@@ -143,6 +143,29 @@ def test_names_of_columns(name):
     call(FRAME.set_axis(["sad", "glad"], axis=1))
 
 
+@few
+def test_labels_that_look_like_positions():
+    """Names such as "2" may be those of an array that was saved, or labels."""
+    labels = sorted(map(str, range(11)))
+    y = np.array(labels + labels + labels[::-1])
+    proba = np.tile(np.eye(11) / 2 + 1 / 22, (3, 1))
+    frame = pd.DataFrame(proba, columns=[*map(str, range(11))])
+    calibrator = TemperatureScaling().fit(frame.to_numpy(), y)
+    for call in (
+        lambda p: ece(y, p),
+        lambda p: CalibrationMonitor(labels=labels).update(y, p),
+        lambda p: CalibrationAccumulator(labels=labels).update(y, p),
+        lambda p: TemperatureScaling().fit(p, y),
+        calibrator.predict_proba,
+    ):
+        with pytest.raises(
+            ValueError, match=r"to_numpy\(\) if .* = \w+\[\[\*labels\]\]"
+        ):
+            call(frame)
+        call(frame[labels])
+        call(frame.set_axis(range(11), axis=1))
+
+
 def told(call, *arguments):
     """Return how many warnings of predicted labels there are."""
     with warnings.catch_warnings(record=True) as found:

@@ -99,7 +99,8 @@ def _has_fractions(array: Array) -> bool:
 def check_columns(values: Any, y_true: Any, labels: Any, name: str = "y_proba") -> None:
     """Raise ValueError for a frame whose columns are named by the classes in disorder.
 
-    Default names, names of other things and a single column pass.
+    Names of other things and a single column pass, and so do default names, which are
+    positions, unless they are the labels of all classes in another order.
 
     Parameters
     ----------
@@ -116,7 +117,7 @@ def check_columns(values: Any, y_true: Any, labels: Any, name: str = "y_proba") 
         Name of the argument in messages.
     """
     names = column_names(values)
-    if len(names) < 2 or _are_default(names):
+    if len(names) < 2:
         return
     if labels is None and np.shape(y_true)[1:] not in ((), (1,)):
         classes = column_names(y_true)
@@ -124,16 +125,27 @@ def check_columns(values: Any, y_true: Any, labels: Any, name: str = "y_proba") 
         classes = classes_of(y_true, labels).ravel().tolist()
     if len(classes) != len(names):  # other checks refuse it
         return
-    code_of = _codes_by_name(classes)
-    codes = [code_of.get(each, code_of.get(str(each), -1)) for each in names]
+    code_of, is_default = _codes_by_name(classes), _are_default(names)
+    # The number 1 among default names is a position, and not the label "1".
+    texts = names if is_default else map(str, names)
+    pairs = zip(names, texts, strict=True)
+    codes = [code_of.get(each, code_of.get(text, -1)) for each, text in pairs]
     if codes == [*range(len(names))] or {*codes} == {-1}:
         return
     if {*codes} == {*range(len(names))}:
+        way_out = "Reorder them"
+        if is_default:
+            way_out = (
+                f"Pass {name}.to_numpy() if they already are in that order, and named "
+                "by position. Otherwise, reorder them"
+            )
         raise ValueError(
             f"{name} must have its columns in the order of the labels, "
-            f"{shown(classes)}, got {shown(names)}. Reorder them: {name} = {name}"
+            f"{shown(classes)}, got {shown(names)}. {way_out}: {name} = {name}"
             f"{_selection(names, np.argsort(codes).tolist())}."
         )
+    if is_default:
+        return
     raise ValueError(
         f"{name} must have columns that are named by the labels, {shown(classes)}, or "
         f"by none of them, got {shown(names)}. Rename the columns, or pass "

@@ -19,26 +19,35 @@ VALUES = np.array([[0.2, 0.8], [0.3, 0.7]])
     ("labels", "names"),
     [
         *((TEXTS, names) for names in ([1, 0], ["1", "0"])),
+        *product([[1, 0]], ([0, 1], TEXTS)),
+        (["1", "0"], TEXTS),
+        (["column_1", "column_0"], ["column_0", "column_1"]),
         *product(NUMBERS, ([1, 0], ["1", "0"], [True, False], [1.0, 0.0])),
     ],
 )
 def test_numbers_in_another_order_are_refused(labels, names):
-    """The line of code in the message reorders them."""
+    """The code in the message reorders them; default names may be positions, too."""
     y_proba = pd.DataFrame(VALUES, columns=names)
     with pytest.raises(ValueError, match="in the order of the labels") as error:
         check_columns(y_proba, None, labels)
-    scope = {"y_proba": y_proba}
-    exec(str(error.value).partition("Reorder them: ")[2].removesuffix("."), scope)
+    message, scope = str(error.value), {"y_proba": y_proba}
+    are_default = [*map(str, names)] in (TEXTS, ["column_0", "column_1"])
+    assert ("Pass y_proba.to_numpy() if they already are" in message) == are_default
+    exec(message.partition("eorder them: ")[2].removesuffix("."), scope)
     np.testing.assert_array_equal(scope["y_proba"], VALUES[:, ::-1])
     check_columns(scope["y_proba"], None, labels)
 
 
-@pytest.mark.parametrize("labels", [*NUMBERS, TEXTS, [1, 0], ["1", "0"], ["a", "b"]])
+@pytest.mark.parametrize("labels", [*NUMBERS, TEXTS, [1, 2], ["1", "2"], ["a", "b"]])
 @pytest.mark.parametrize(
     "names", [[0, 1], ["0", "1"], ["column_0", "column_1"], ["x", "y"], [None, np.nan]]
 )
 def test_default_and_other_names_pass(labels, names):
     check_columns(pd.DataFrame(VALUES, columns=names), None, labels)
+
+
+def test_default_numbers_are_not_labels_that_are_texts():
+    check_columns(pd.DataFrame(VALUES), None, ["1", "0"])
 
 
 @pytest.mark.parametrize("names", [["a", "x"], ["x", "a"], ["a", "a"], ["b", 1]])
