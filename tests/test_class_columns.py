@@ -166,12 +166,34 @@ def test_labels_that_look_like_positions():
         call(frame.set_axis(range(11), axis=1))
 
 
-def told(call, *arguments):
-    """Return how many warnings of predicted labels there are."""
+def texts_of(call, *arguments):
+    """Return the texts of all warnings."""
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         call(*arguments)
-    texts = [str(each.message) for each in found]
+    return [str(each.message) for each in found]
+
+
+# They have the labels of the columns, or `classes_` in the order of scikit-learn.
+DECLARED = {
+    *(name for name in OF_LABELS if "Accumulator" in name or "Dask" in name),
+    "CalibrationMonitor",
+    "PerGroupCalibrator",
+    "fit(batches=)",
+    "partial_fit",
+}
+
+
+@pytest.mark.parametrize("name", OF_LABELS)
+def test_class_of_one_column_is_told_once(name):
+    texts = texts_of(OF_LABELS[name], Y, MAD)
+    found = sum("The class is taken to be 'mad'" in text for text in texts)
+    assert found == (name not in DECLARED)
+
+
+def told(call, *arguments):
+    """Return how many warnings of predicted labels there are."""
+    texts = texts_of(call, *arguments)
     number = sum("look like predicted labels" in text for text in texts)
     assert not (number and any("look like probabilities" in text for text in texts))
     return number

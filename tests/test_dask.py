@@ -111,10 +111,12 @@ def test_binary_as_one_column(mode, shape):
     y_true, y_proba, _ = problem(n_classes=2)
     positive = lazy(y_proba[:, 1])
     given = positive if shape == "1d" else positive[:, None]
-    expected = expected_calibration_error(y_true, y_proba[:, 1], mode=mode)
-    value = expected_calibration_error(lazy(y_true[:, None]), given, mode=mode)
+    expected = expected_calibration_error(y_true == "b", y_proba[:, 1], mode=mode)
+    with pytest.warns(UserWarning, match="The class is taken to be 'b'"):
+        value = expected_calibration_error(lazy(y_true[:, None]), given, mode=mode)
     assert value == pytest.approx(expected, rel=1e-12)
-    value = expected_calibration_error(lazy(y_true), y_proba[:, 1], mode=mode)
+    options = {"mode": mode, "labels": ["a", "b"]}
+    value = expected_calibration_error(lazy(y_true), y_proba[:, 1], **options)
     assert value == pytest.approx(expected, rel=1e-12)
 
 

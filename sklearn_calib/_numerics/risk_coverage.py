@@ -58,13 +58,17 @@ def score_samples(
     loss: Loss,
     labels: ArrayLike | None,
     sample_weight: ArrayLike | None,
+    pos_label: Any,
 ) -> tuple[Floats, Array, Weights]:
     """Return the confidence, the loss and the weight of each sample, validated."""
-    data = y_true, y_proba, labels, sample_weight
-    if isinstance(confidence, str) and (confidence, loss) == DEFAULTS:
-        scores, correct, weight = read_samples(*data, "top_label").column()
+    is_default = isinstance(confidence, str) and (confidence, loss) == DEFAULTS
+    mode = "top_label" if is_default else "canonical"
+    data = y_true, y_proba, labels, sample_weight, mode, pos_label
+    samples = read_samples(*data, is_symmetric=True)
+    if is_default:
+        scores, correct, weight = samples.column()
         return scores, ~correct, weight
-    proba, codes, weight = read_samples(*data, "canonical").proba()
+    proba, codes, weight = samples.proba()
     scores = check_confidence(_confidence_of(confidence, proba), len(proba))
     return scores, _losses_of(loss, codes, proba), weight
 
@@ -114,10 +118,13 @@ def rank(
     loss: Loss,
     labels: ArrayLike | None,
     sample_weight: ArrayLike | None,
+    pos_label: Any,
 ) -> tuple[Floats, Floats, Floats]:
     """Return `group_by_confidence` for the arguments of a metric."""
     return group_by_confidence(
-        *score_samples(y_true, y_proba, confidence, loss, labels, sample_weight)
+        *score_samples(
+            y_true, y_proba, confidence, loss, labels, sample_weight, pos_label
+        )
     )
 
 

@@ -20,6 +20,7 @@ from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import did_you_mean, interval_kind
 from sklearn_calib._validation.labels import as_labels, encode_labels
 from sklearn_calib._validation.probabilities import check_proba_shape
+from sklearn_calib._validation.samples import choose_positive
 from sklearn_calib._validation.types import Metric, Options
 
 POSITIONAL = {Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD}
@@ -104,9 +105,13 @@ def metric_input(
                 f"weights, got {name_of(metric)!r}. Add the parameter and weight the "
                 "samples by it, or do not pass weights."
             )
+    takes_labels = takes(metric, "labels")
+    if takes_labels:
+        pos_label = fixed_by_partial(metric, "pos_label", None)
+        labels = choose_positive(y_true, y_proba, labels, pos_label)
     if labels is None:
         return y_proba, given
-    if takes(metric, "labels"):
+    if takes_labels:
         given["labels"] = labels
     classes = as_labels(labels, "labels")
     order = np.argsort(classes)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from numbers import Real
+from numbers import Number, Real
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -33,6 +34,7 @@ from sklearn_calib._validation.labels import (
     as_labels,
     classes_of,
     code_of_label,
+    distinct_labels,
     encode_labels,
     one_column,
 )
@@ -444,6 +446,7 @@ class LazySamples:
     data: tuple[Any, Any, Any, Any]  # labels, probabilities, labels of columns, weights
     mode: str | None
     pos_label: Any
+    is_symmetric: bool = False
 
     def column(self) -> Column:
         """Raise the TypeError of data that must be in memory."""
@@ -463,11 +466,13 @@ class LazySamples:
             labels = labels_of_blocks(y_true)
             n_classes = 2 if y_proba.ndim == 1 else y_proba.shape[1]
             encode_labels(labels, n_classes=n_classes)
+            choose_positive(labels, y_proba, None, self.pos_label)
         check_columns(given, None, labels)
         if self.pos_label is not None:
             labels = as_labels(labels, "labels")
-            is_first, mode = _positive(self.pos_label, mode, labels)
-            if is_first:
+            options = y_proba.ndim, self.is_symmetric
+            swaps, mode = _positive(self.pos_label, mode, labels, *options)
+            if swaps:
                 labels = labels[::-1]
                 y_proba = y_proba if y_proba.ndim == 1 else y_proba[:, ::-1]
         data = {"y_true": y_true, "y_proba": y_proba, "sample_weight": sample_weight}
@@ -484,6 +489,8 @@ def read_samples(
     sample_weight: Any,
     mode: str | None = None,
     pos_label: Any = None,
+    *,
+    is_symmetric: bool = False,
     **default: str,
 ) -> AnySamples:
     """Return the checked samples of a metric from data of any library.
@@ -493,18 +500,22 @@ def read_samples(
 
     With `pos_label`, the mode is "positive". The classes are swapped if it is the label
     of the first, so that the positive class is always the second. A 1-d array contains
-    the probabilities of the positive class. In other modes, only the label of the
-    second is accepted: LogisticRegressionCV passes it to all metrics with `pos_label`.
+    the probabilities of the positive class, in every mode. With two columns and another
+    mode, only the label of the second is accepted: LogisticRegressionCV passes it to
+    all metrics with `pos_label`. A symmetric metric, which treats all classes alike,
+    also accepts that of the first, which does not change anything.
     """
     data = y_true, y_proba, labels, sample_weight
     if has_dask_arrays(y_true, y_proba, sample_weight):
-        return LazySamples(data, mode, pos_label)
+        return LazySamples(data, mode, pos_label, is_symmetric)
     if is_elsewhere(y_proba):
-        y_proba, labels, mode = _positive_last(y_true, y_proba, labels, mode, pos_label)
+        y_proba, labels, mode = _positive_last(
+            y_true, y_proba, labels, mode, pos_label, is_symmetric
+        )
         mode = resolve_mode(mode, y_proba, **default)
         data = y_true, y_proba, labels, sample_weight
         return DeviceSamples(*_check_targets_on_device(*data), mode)
-    return _in_memory(*data, mode, pos_label, **default)
+    return _in_memory(*data, mode, pos_label, is_symmetric, **default)
 
 
 def samples_by_class(samples: AnySamples) -> Iterator[Column]:
@@ -524,38 +535,77 @@ def _in_memory(
     sample_weight: Any,
     mode: str | None,
     pos_label: Any = None,
+    is_symmetric: bool = False,
     **default: str,
 ) -> Samples:
     """Return the samples of arrays that numpy can read."""
     proba, codes, weight = _check_targets(y_true, y_proba, labels, sample_weight)
     if pos_label is None:
+        choose_positive(y_true, proba, labels, None)
         return Samples(proba, codes, weight, resolve_mode(mode, proba, **default))
-    is_first, mode = _positive(pos_label, mode, classes_of(y_true, labels))
-    if is_first:
+    classes = classes_of(y_true, labels)
+    swaps, mode = _positive(pos_label, mode, classes, proba.ndim, is_symmetric)
+    if swaps:
         codes = 1 - codes
         proba = proba if proba.ndim == 1 else np.ascontiguousarray(proba[:, ::-1])
     return Samples(proba, codes, weight, mode)
 
 
-def _positive(pos_label: Any, mode: str | None, classes: Array) -> tuple[bool, str]:
-    """Return whether `pos_label` is the first of two classes, and the mode."""
+def choose_positive(y_true: Any, y_proba: Any, labels: Any, pos_label: Any) -> Any:
+    """Return the labels; warn if the class of a 1-d array is only known from its name.
+
+    It is the class of the larger label, which is a convention for numbers and booleans.
+    After the warning, all labels are returned, so that functions to which they are
+    passed do not warn again.
+    """
+    is_given = labels is not None or pos_label is not None
+    if is_given or np.shape(y_proba)[1:] not in ((), (1,)):
+        return labels
+    y_true = as_labels(y_true, "y_true")
+    if y_true.dtype.kind in "biuf":
+        return None
+    classes, _ = distinct_labels(y_true, "y_true")
+    if len(classes) != 2 or isinstance(classes[1], Number):
+        return None
+    warnings.warn(
+        "pos_label or labels should be passed with a 1-d y_proba if the labels are not "
+        f"numbers, got neither. The class is taken to be {classes[1]!r}. Pass "
+        f"pos_label={classes[1]!r} or labels={classes} if it is.",
+        UserWarning,
+    )
+    return classes
+
+
+def _positive(
+    pos_label: Any, mode: str | None, classes: Array, n_dims: int, is_symmetric: bool
+) -> tuple[bool, str]:
+    """Return whether the classes must be swapped, and the mode."""
     is_second = len(classes) == 2 and code_of_label(pos_label, classes) == 1
     if is_second and mode is not None:
         return False, mode
-    return positive_code(pos_label, mode, classes) == 0, "positive"
+    is_any = is_symmetric or n_dims == 1
+    is_first = positive_code(pos_label, None if is_any else mode, classes) == 0
+    return is_first and not (is_symmetric and n_dims == 2), mode or "positive"
 
 
 def _positive_last(
-    y_true: Any, y_proba: Any, labels: Any, mode: str | None, pos_label: Any
+    y_true: Any,
+    y_proba: Any,
+    labels: Any,
+    mode: str | None,
+    pos_label: Any,
+    is_symmetric: bool,
 ) -> tuple[Any, Any, str | None]:
     """Return probabilities, labels and mode, with the positive class as the second."""
     if y_proba.ndim == 2 and y_proba.shape[1] == 1:
         y_proba = y_proba[:, 0]
     if pos_label is None:
+        if not is_array_api(y_true):  # those of a device are numbers
+            choose_positive(y_true, y_proba, labels, None)
         return y_proba, labels, mode
     classes = classes_of(on_cpu(y_true), on_cpu(labels))
-    is_first, mode = _positive(pos_label, mode, classes)
-    if is_first:
+    swaps, mode = _positive(pos_label, mode, classes, y_proba.ndim, is_symmetric)
+    if swaps:
         classes = classes[::-1].copy()
         if y_proba.ndim == 2:
             y_proba = get_namespace(y_proba)[0].flip(y_proba, axis=1)

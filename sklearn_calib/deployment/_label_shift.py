@@ -20,6 +20,7 @@ from sklearn_calib._validation.probabilities import check_proba
 from sklearn_calib._validation.samples import (
     as_columns,
     check_columns,
+    choose_positive,
     positive_code,
     read_samples,
 )
@@ -146,7 +147,10 @@ def label_shift_calibration_error(
     """
     metric = with_options(metric, options, label_shift_calibration_error)
     labels = fixed_by_partial(metric, "labels", labels)
-    data = y_true, y_proba, labels, sample_weight
+    pos_label = fixed_by_partial(metric, "pos_label", None)
+    labels = choose_positive(y_true, y_proba, labels, pos_label)
+    known = labels if pos_label is None else classes_of(y_true, labels)
+    data = y_true, y_proba, known, sample_weight
     proba, codes, weight = read_samples(*data, "canonical").proba()
     counts = np.bincount(codes, weight, minlength=proba.shape[1])
     classes = classes_of(y_true, labels)
@@ -157,7 +161,6 @@ def label_shift_calibration_error(
             "or remove these classes from the probabilities."
         )
     new_proba = check_proba(y_proba_new, name="y_proba_new", allow_1d=True)
-    pos_label = fixed_by_partial(metric, "pos_label", None)
     is_of_pos_label = new_proba.ndim == 1 and pos_label is not None
     if is_of_pos_label and positive_code(pos_label, None, classes) == 0:
         new_proba = 1 - new_proba

@@ -41,7 +41,7 @@ from sklearn_calib._validation.declarations import (
 )
 from sklearn_calib._validation.labels import as_labels, classes_of, encode_labels
 from sklearn_calib._validation.probabilities import check_proba, check_sample_weight
-from sklearn_calib._validation.samples import as_columns, check_columns
+from sklearn_calib._validation.samples import as_columns, check_columns, choose_positive
 from sklearn_calib._validation.types import (
     Array,
     Floats,
@@ -256,6 +256,7 @@ def compare(
     ]
     for _, classes in predictions:
         encode_labels(y, labels=classes, n_classes=len(classes), name="y")
+    _warn_of_positive(runs, y, labels)
     settings = {
         "confidence_level": confidence_level,
         "n_resamples": n_resamples,
@@ -306,6 +307,14 @@ def _runs(row: Any, n_samples: int) -> dict[str, Any]:
         if ndim != 2 and not is_column:
             return {"": row}
     return {f"[{index}]": each for index, each in enumerate(row)}
+
+
+def _warn_of_positive(runs: dict[str, Any], y: Array, labels: Any) -> None:
+    """Warn once if the class of arrays with one column is only known from its name."""
+    for row in runs.values():
+        for each in row.values():
+            if not hasattr(each, "predict_proba"):
+                labels = choose_positive(y, each, labels, None)
 
 
 def _summary(cells: Floats, *, with_std: bool) -> Floats:

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import softmax
+from sklearn.metrics import brier_score_loss
 
 from sklearn_calib.deployment import estimate_priors, label_shift_calibration_error
 from sklearn_calib.metrics import (
@@ -124,3 +125,21 @@ def test_bad_input(change, message):
     arguments = {"y_true": Y, "y_proba": PROBA, "y_proba_new": PROBA_NEW, **change}
     with pytest.raises((TypeError, ValueError), match=message):
         label_shift_calibration_error(**arguments)
+
+
+def test_class_of_one_column():
+    y, proba = draw(400, TRAIN, 0, 2)
+    _, new = draw(400, NEW, 1, 2)
+    names = np.array(["leave", "stay"])[y]
+    first = y == 0, proba[:, 0], new[:, 0]
+    found = label_shift_calibration_error(names, *first[1:], pos_label="leave")
+    assert found == label_shift_calibration_error(*first)
+    of_first = {"metric": partial(brier_score_loss, pos_label="leave")}
+    of_first["train_priors"] = {"leave": 0.7, "stay": 0.3}
+    found = label_shift_calibration_error(names, *first[1:], **of_first)
+    options = {"metric": brier_score_loss, "train_priors": [0.3, 0.7]}
+    assert found == label_shift_calibration_error(*first, **options)
+    with pytest.warns(UserWarning, match="The class is taken to be 'stay'") as told:
+        found = label_shift_calibration_error(names, proba[:, 1], new[:, 1])
+    assert len(told) == 1
+    assert found == label_shift_calibration_error(y, proba[:, 1], new[:, 1])

@@ -111,7 +111,7 @@ def test_two_kinds():
 
 def test_binary():
     y_proba = RNG.random(50)
-    display = draw(["no", "yes"] * 25, y_proba)
+    display = draw(["no", "yes"] * 25, y_proba, labels=["no", "yes"])
     assert [title.splitlines()[0] for title in titles(display)] == ["no", "yes"]
     no, yes = display.displays
     assert_allclose(no.prob_true[::-1], 1 - yes.prob_true)

@@ -28,7 +28,7 @@ FEW = Y[:300], PROBA[:300], ONE_GROUP[:300]
 
 
 def draw(y_true=Y, y_proba=PROBA, groups=GROUPS, **options):
-    options = {**FAST, **options}
+    options = {**FAST, "labels": ["no", "yes"], **options}
     return GroupReliabilityDisplay.from_predictions(
         y_true, y_proba, groups=groups, **options
     )
@@ -70,7 +70,7 @@ def test_each_panel_shows_its_group(is_weighted, two_columns, without_drawing):
 
 @pytest.mark.usefixtures("undrawn")
 def test_errors_are_those_of_the_table():
-    table = per_group(expected_calibration_error, Y, PROBA, groups=GROUPS)
+    table = per_group(expected_calibration_error, Y == "yes", PROBA, groups=GROUPS)
     display = draw(n_resamples=200)
     assert_allclose([one.ece for one in display.displays], table["value"])
     assert_array_equal(display.n_samples, table["n_samples"])

@@ -14,6 +14,7 @@ from sklearn_calib.displays import (
     DecisionCurveDisplay,
     GroupReliabilityDisplay,
     ReliabilityDisplay,
+    RiskCoverageDisplay,
     SmoothReliabilityDisplay,
 )
 
@@ -59,7 +60,8 @@ def test_no_display_is_left_out():
         for each in vars(displays).values()
         if "pos_label" in getattr(each, "from_predictions", str).__doc__
     }
-    assert with_label == {*WORDS, GroupReliabilityDisplay, ClasswiseReliabilityDisplay}
+    others = {GroupReliabilityDisplay, ClasswiseReliabilityDisplay, RiskCoverageDisplay}
+    assert with_label == {*WORDS, *others}
 
 
 @of_one_class
@@ -78,7 +80,9 @@ def test_axis_names_the_class_of_all_curves(cls, pos_label):
 def test_second_label_is_named_by_default(cls):
     options = FAST.get(cls, {}) | {"name": "net"}
     proba = MODEL.predict_proba(X)[:, 1]
-    display = cls.from_predictions(Y, proba, **options)
+    with pytest.warns(UserWarning, match="The class is taken to be 'stay'") as told:
+        display = cls.from_predictions(Y, proba, **options)
+    assert len(told) == 1
     assert axis_label(display) == f"{WORDS[cls]} of class stay"
     numbers = cls.from_predictions((Y == "stay").astype(int), proba, **options)
     assert axis_label(numbers) == f"{WORDS[cls]} of class 1"
@@ -130,3 +134,26 @@ def test_groups(kind):
 def test_panels_of_classes_know_their_class():
     display = ClasswiseReliabilityDisplay.from_estimator(MODEL, X, Y)
     assert [each.pos_label for each in display.displays] == ["leave", "stay"]
+
+
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.parametrize(
+    ("cls", "options"),
+    [
+        (ClasswiseReliabilityDisplay, {}),
+        (GroupReliabilityDisplay, {"groups": Y, "n_resamples": 5}),
+        (RiskCoverageDisplay, {}),
+    ],
+)
+def test_class_of_one_column_in_other_displays(cls, options):
+    proba = MODEL.predict_proba(X)[:, 1]
+    with pytest.warns(UserWarning, match="The class is taken to be 'stay'") as told:
+        cls.from_predictions(Y, proba, **options)
+    assert len(told) == 1
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_risk_of_the_first_label():
+    proba = MODEL.predict_proba(X)[:, 0]
+    first = RiskCoverageDisplay.from_predictions(Y, proba, pos_label="leave")
+    assert first.aurc == RiskCoverageDisplay.from_predictions(Y == "leave", proba).aurc

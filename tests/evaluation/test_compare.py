@@ -110,6 +110,7 @@ def test_intervals_of_the_names_of_scikit_learn(n_classes):
         n_bins="cube_root",
         strategy="quantile",
         norm="l2",
+        labels=model.classes_,
         random_state=np.random.RandomState(3).randint(2**31 - 1),
     )
     np.testing.assert_allclose(table["l2_calibration_error"][["low", "high"]], expected)
@@ -419,6 +420,7 @@ def test_seeds_of_one_column_and_a_single_one():
     X, y = TWO_CLASSES[0][:30], TWO_CLASSES[1][:30]
     proba = BINARY.predict_proba(X)[:, 1]
     options = {"metrics": ["neg_ece", "accuracy"], "n_resamples": 0}
+    options["labels"] = BINARY.classes_
     rows = {"two": [proba, proba**2], "one": [proba[:, None]], "stored": proba}
     table = compare(rows, None, y, **options)
     assert table["ece"]["std"].isna().tolist() == [False, True, True]

@@ -91,7 +91,7 @@ def test_binary_as_one_column(mode):
     data = y_true, y_proba[:, 1]
     parts = accumulate({"labels": LABELS[:2], "mode": mode}, data, [1, 250])
     value = reduce(add, parts).compute()
-    expected = expected_calibration_error(*data, mode=mode)
+    expected = expected_calibration_error(*data, labels=LABELS[:2], mode=mode)
     assert value == pytest.approx(expected, rel=1e-12)
 
 

@@ -386,7 +386,12 @@ def test_class_quantiles_are_not_accumulated_on_other_devices():
 @pytest.mark.parametrize("pos_label", [3, 4])
 @pytest.mark.parametrize("columns", [slice(None), slice(1), 0])
 @pytest.mark.parametrize(
-    "metric", [expected_calibration_error, integrated_calibration_index]
+    "metric",
+    [
+        classwise_calibration_error,
+        expected_calibration_error,
+        integrated_calibration_index,
+    ],
 )
 @pytest.mark.usefixtures("elsewhere")
 def test_positive_class(array, pos_label, columns, metric):
@@ -397,6 +402,10 @@ def test_positive_class(array, pos_label, columns, metric):
         for labels in (y_true, array(y_true)):
             value = metric(labels, array(y_proba), **given, **options)
             assert value == pytest.approx(expected, rel=1e-9)
+    names = np.array(["a", "b"])[y_true - 3]
+    if y_proba.ndim == 1:
+        with pytest.warns(UserWarning, match="The class is taken to be 'b'"):
+            metric(names, array(y_proba))
 
 
 @pytest.mark.usefixtures("elsewhere")

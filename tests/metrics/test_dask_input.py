@@ -4,7 +4,10 @@ import dask.array as da
 import numpy as np
 import pytest
 
-from sklearn_calib.metrics import expected_calibration_error
+from sklearn_calib.metrics import (
+    classwise_calibration_error,
+    expected_calibration_error,
+)
 
 EXCUSED = {}
 REDUCED = {
@@ -43,15 +46,17 @@ def test_dask_arrays_are_reduced_or_refused(metric, monkeypatch):
 @pytest.mark.parametrize("pos_label", ["leave", "stay"])
 @pytest.mark.parametrize("labels", [None, ["leave", "stay"]])
 @pytest.mark.parametrize("columns", [slice(None), 0])
-def test_positive_class(pos_label, labels, columns):
+@pytest.mark.parametrize(
+    "measure", [classwise_calibration_error, expected_calibration_error]
+)
+def test_positive_class(pos_label, labels, columns, measure):
     rng = np.random.default_rng(0)
     y_proba = rng.dirichlet(np.ones(2), 60)[:, columns]
     y_true = np.array(["leave", "stay"])[rng.integers(2, size=60)]
     options = {"labels": labels, "pos_label": pos_label}
-    expected = expected_calibration_error(y_true, y_proba, **options)
+    expected = measure(y_true, y_proba, **options)
     arrays = [da.from_array(each, chunks=25) for each in (y_true, y_proba)]
-    value = expected_calibration_error(*arrays, **options)
-    assert value == pytest.approx(expected, rel=1e-12)
+    assert measure(*arrays, **options) == pytest.approx(expected, rel=1e-12)
     if pos_label == "stay":  # the second label is accepted in every mode
         options |= {"mode": "top_label"}
         expected = expected_calibration_error(y_true, y_proba, **options)

@@ -28,17 +28,19 @@ from sklearn_calib.metrics import (
 )
 from sklearn_calib.metrics._accumulator.cell_metrics import modes_of
 
-WITHOUT = {
-    name: "does not evaluate the positive class"
+HELD = [
+    name
     for name in metrics.__all__
-    if "pos_label" not in inspect.signature(getattr(metrics, name)).parameters
+    if [*inspect.signature(vars(metrics)[name]).parameters][:2] == ["y_true", "y_proba"]
+]
+# The label only tells the class of a 1-d array.
+SYMMETRIC = {
+    name: "treats all classes alike"
+    for name in HELD
+    if "positive" not in modes_of(vars(metrics)[name])
+    and name != "hosmer_lemeshow_test"
 }
-EXCUSED = {
-    "test_second_label_is_the_default": WITHOUT,
-    "test_first_label_swaps_the_classes": WITHOUT,
-    "test_refused_with_other_modes_and_more_classes": WITHOUT,
-    "test_unknown_label": WITHOUT,
-}
+EXCUSED = {"test_refused_with_other_modes": SYMMETRIC}
 NAMES = np.array(["leave", "stay"])
 
 
@@ -57,6 +59,8 @@ def swap(y_true):
 
 def of_positive(metric):
     """Return the option with which a metric evaluates one of two columns."""
+    if metric.name in SYMMETRIC:
+        return {}
     return {"mode": "positive" if "positive" in modes_of(metric.func) else "canonical"}
 
 
@@ -65,21 +69,16 @@ def modes_to_set(metric):
     return of_positive(metric) if "mode" in metric.keywords else {}
 
 
-def test_every_metric_of_the_positive_class_has_the_label():
-    of_mode = {
-        name for name in metrics.__all__ if "positive" in modes_of(vars(metrics)[name])
-    }
-    # Without labels, there is nothing to select the class by.
-    of_mode.remove("ece_consistency_bound")
-    others = {"get_scorer", "hosmer_lemeshow_test"}
-    assert of_mode == {*metrics.__all__} - {*WITHOUT} - others
+def test_every_metric_has_the_label():
+    for name in HELD:
+        assert "pos_label" in inspect.signature(vars(metrics)[name]).parameters, name
 
 
 def test_second_label_is_the_default(metric):
     y_true, y_proba = problem()
     options = {"pos_label": "stay", **modes_to_set(metric)}
     for given in (y_proba, y_proba[:, 1]):
-        expected = metric(y_true, given, **of_positive(metric))
+        expected = metric(y_true == "stay", given, **of_positive(metric))
         assert_array_equal(metric(y_true, given, **options), expected)
 
 
@@ -87,21 +86,44 @@ def test_first_label_swaps_the_classes(metric):
     y_true, y_proba = problem()
     options = {"pos_label": "leave", **modes_to_set(metric)}
     reverse = y_proba[:, ::-1]
-    for given, swapped in [(y_proba[:, 0], y_proba[:, 0]), (y_proba, reverse)]:
-        expected = metric(swap(y_true), swapped, **of_positive(metric))
+    swapped = y_true == "leave"
+    expected = metric(swapped, y_proba[:, 0], **of_positive(metric))
+    for given in (y_proba[:, 0], y_proba[:, :1]):
         assert_array_equal(metric(y_true, given, **options), expected)
-    reordered = metric(y_true, reverse, labels=NAMES[::-1], **options)
-    assert_array_equal(reordered, expected)
+    is_symmetric = metric.name in SYMMETRIC
+    given = (y_true, y_proba) if is_symmetric else (swapped, reverse)
+    expected = metric(*given, **of_positive(metric))
+    assert_array_equal(metric(y_true, y_proba, **options), expected)
+    if not is_symmetric:
+        reordered = metric(y_true, reverse, labels=NAMES[::-1], **options)
+        assert_array_equal(reordered, expected)
 
 
-def test_refused_with_other_modes_and_more_classes(default):
-    y_true, y_proba = problem()
+def test_refused_with_other_modes(default):
     message = "pos_label must be None unless .* got 'leave' with mode='top_label' and 2"
     with pytest.raises(ValueError, match=message):
-        default(y_true, y_proba, mode="top_label", pos_label="leave")
-    three = np.full((4, 3), 1 / 3), {"labels": ["leave", "other", "stay"]}
+        default(*problem(), mode="top_label", pos_label="leave")
+
+
+def test_refused_with_more_classes(default):
+    three = np.full((3, 3), 1 / 3), {"labels": ["leave", "other", "stay"]}
     with pytest.raises(ValueError, match="got 'stay' with mode=None and 3 classes"):
-        default(y_true[:4], three[0], pos_label="stay", **three[1])
+        default(three[1]["labels"], three[0], pos_label="stay", **three[1])
+
+
+def test_class_of_one_column_is_told(default):
+    """Only if the order of the labels is that of their names, and none is declared."""
+    y_true, y_proba = problem(60)
+    column = y_proba[:, 1]
+    for given in (column, y_proba[:, 1:]):
+        with pytest.warns(UserWarning, match="The class is taken to be 'stay'") as told:
+            value = default(y_true, given)
+        assert len(told) == 1
+        assert_array_equal(value, default(y_true, given, pos_label="stay"))
+        assert_array_equal(value, default(y_true, given, labels=NAMES))
+    default(y_true == "stay", column)
+    default(np.where(y_true == "stay", 2, 1).astype(object), column)
+    default(y_true, y_proba)
 
 
 def test_unknown_label(default):
@@ -137,7 +159,7 @@ def per_group_values(metric, y_true, y_proba, **options):
 def test_functions_of_metrics(measure, function):
     """Also where they draw labels from the probabilities, or compute the error."""
     y_true, y_proba = problem(12)
-    expected = function(measure, swap(y_true), y_proba[:, 0])
+    expected = function(measure, y_true == "leave", y_proba[:, 0])
     first = partial(measure, pos_label="leave")
     assert_array_equal(function(first, y_true, y_proba[:, 0]), expected)
 
@@ -148,7 +170,7 @@ def test_difference_of_models(measure):
     y_other = np.column_stack([y_proba[:, 0] ** 2, 1 - y_proba[:, 0] ** 2])
     options = {"n_resamples": 6, "random_state": 0}
     models = y_proba[:, 0], y_other[:, 0]
-    expected = difference_test(measure, swap(y_true), *models, **options)
+    expected = difference_test(measure, y_true == "leave", *models, **options)
     first = partial(measure, pos_label="leave")
     for given in (models, (y_proba, y_other)):
         assert difference_test(first, y_true, *given, **options) == expected

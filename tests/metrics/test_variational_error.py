@@ -112,7 +112,7 @@ def test_binary_modes():
         value = measure(y, proba, norm=norm)
         assert value == pytest.approx(factor * positive, rel=1e-9)
     names = np.array(["no", "yes"])[y]
-    assert measure(names, proba[:, 1]) == positive
+    assert measure(names, proba[:, 1], pos_label="yes") == positive
 
 
 @pytest.mark.parametrize(

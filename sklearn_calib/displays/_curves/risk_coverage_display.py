@@ -187,6 +187,7 @@ class RiskCoverageDisplay(FromCVResults):
         *,
         confidence: Confidence = "msp",
         loss: Loss = "zero_one",
+        pos_label: Any = None,
         labels: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         threshold: float | None = None,
@@ -211,6 +212,10 @@ class RiskCoverageDisplay(FromCVResults):
         loss : {"zero_one", "log"} or callable, default="zero_one"
             Loss whose mean is the risk, as in
             :func:`sklearn_calib.metrics.risk_coverage_curve`.
+
+        pos_label : label, default=None
+            Label of the class whose probabilities a 1-d array contains. By default, the
+            second of the two labels.
 
         labels : array-like of shape (n_classes,), default=None
             Class label of each column, such as `estimator.classes_`. By default, the
@@ -262,7 +267,7 @@ class RiskCoverageDisplay(FromCVResults):
         'a guess (AURC 0.1458)'
         """
         scores, losses, weight = score_samples(
-            y_true, y_proba, confidence, loss, labels, sample_weight
+            y_true, y_proba, confidence, loss, labels, sample_weight, pos_label
         )
         mass, total_loss, ranked = group_by_confidence(scores, losses, weight)
         oracle = group_by_confidence(-1.0 * losses, losses, weight)

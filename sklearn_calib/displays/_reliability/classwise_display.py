@@ -154,10 +154,10 @@ class ClasswiseReliabilityDisplay(ReliabilityPanels):
         --------
         >>> from sklearn_calib.displays import ClasswiseReliabilityDisplay
         >>> display = ClasswiseReliabilityDisplay.from_predictions(
-        ...     ["ham", "spam", "spam"], [0.2, 0.6, 0.9], n_bins=2
+        ...     [0, 1, 1], [0.2, 0.6, 0.9], n_bins=2
         ... )
         >>> [ax.get_title().splitlines() for ax in display.axes_]
-        [['ham', 'ECE 0.233'], ['spam', 'ECE 0.233']]
+        [['0', 'ECE 0.233'], ['1', 'ECE 0.233']]
         """
         check_options(options, "mode", "pos_label")
         samples = read_samples(y_true, y_proba, labels, sample_weight, "canonical")

@@ -385,6 +385,7 @@ def classwise_calibration_error(
     norm: str = "l1",
     reduce_bias: bool = False,
     average: str = "mean",
+    pos_label: Any = None,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
@@ -424,6 +425,10 @@ def classwise_calibration_error(
     average : {"mean", "sum"}, default="mean"
         Whether to return the mean or the sum over the classes, including classes
         without samples.
+
+    pos_label : label, default=None
+        Label of the class whose probabilities a 1-d array contains. By default, the
+        second of the two labels.
 
     labels : array-like of shape (n_classes,), default=None
         Labels of the columns of `y_proba`. By default, the sorted distinct values of
@@ -484,7 +489,8 @@ def classwise_calibration_error(
     0.133
     """
     check_reduce_bias(reduce_bias, norm, strategy)
-    samples = read_samples(y_true, y_proba, labels, sample_weight, mode="classwise")
+    data = y_true, y_proba, labels, sample_weight, "classwise", pos_label
+    samples = read_samples(*data, is_symmetric=True)
     options: Options = {"norm": norm, "reduce_bias": reduce_bias, "average": average}
     return binned_error(samples, n_bins, strategy, **options)[0]
 

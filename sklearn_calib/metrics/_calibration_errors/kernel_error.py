@@ -62,6 +62,7 @@ def kernel_calibration_error(
     reduce_bias: bool = False,
     block_size: int | None = None,
     squared: bool = False,
+    pos_label: Any = None,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
@@ -103,6 +104,10 @@ def kernel_calibration_error(
     squared : bool, default=False
         Whether to return the square of the error. If False and the estimate of the
         square is negative, 0 is returned.
+
+    pos_label : label, default=None
+        Label of the class whose probabilities a 1-d array contains. By default, the
+        second of the two labels.
 
     labels : array-like of shape (n_classes,), default=None
         Labels of the columns of `y_proba`. By default, the sorted distinct values of
@@ -161,7 +166,8 @@ def kernel_calibration_error(
     >>> kernel_calibration_error(y_true, y_proba, reduce_bias=True)
     0.0
     """
-    samples = read_samples(y_true, y_proba, labels, sample_weight, mode)
+    data = y_true, y_proba, labels, sample_weight, mode, pos_label
+    samples = read_samples(*data, is_symmetric=True)
     proba, codes, weight = samples.proba()
     proba = in_double(proba)
     check_pairs(len(proba), weight, reduce_bias, block_size)

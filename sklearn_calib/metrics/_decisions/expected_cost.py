@@ -22,6 +22,7 @@ def expected_cost_loss(
     y_proba: ArrayLike,
     *,
     costs: ArrayLike | None = None,
+    pos_label: Any = None,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
@@ -42,9 +43,14 @@ def expected_cost_loss(
 
     costs : array-like of shape (n_classes, n_decisions), default=None
         Cost of each decision (column) for each true class (row), in the order of the
-        columns of `y_proba`. Decisions are usually the classes, but there may be
-        others, such as to abstain. Gains are negative costs. By default, a wrong class
-        has the cost 1, so that the loss is the error rate.
+        columns of `y_proba`; for a 1-d array, those of the negative and of the positive
+        class. Decisions are usually the classes, but there may be others, such as to
+        abstain. Gains are negative costs. By default, a wrong class has the cost 1, so
+        that the loss is the error rate.
+
+    pos_label : label, default=None
+        Label of the class whose probabilities a 1-d array contains. By default, the
+        second of the two labels.
 
     labels : array-like of shape (n_classes,), default=None
         Labels of the columns of `y_proba`, such as `estimator.classes_`. By default,
@@ -97,7 +103,8 @@ def expected_cost_loss(
     >>> expected_cost_loss([0, 0, 1, 1], [0.1, 0.3, 0.6, 0.9], costs=costs)
     0.25
     """
-    samples = read_samples(y_true, y_proba, labels, sample_weight, "canonical")
+    data = y_true, y_proba, labels, sample_weight, "canonical", pos_label
+    samples = read_samples(*data, is_symmetric=True)
     proba, codes, weight = samples.proba()
     if costs is None:
         # A table of costs would have a row and a column for each class.

@@ -418,10 +418,10 @@ def _of_rows(
 ) -> Callable[[Callable[..., Any], Any], Any]:
     """Return a function that calls another one with the metric and selected samples."""
     labels = fixed_by_partial(metric, "labels", labels)
-    if labels is None and "labels" in signature(metric).parameters:
-        labels, _ = distinct_labels(y_true.ravel(), "y_true")
     proba = as_proba_numbers(y_proba, "y_proba")
     proba, given = metric_input(metric, y_true, proba, labels, sample_weight)
+    if "labels" in signature(metric).parameters:
+        given.setdefault("labels", distinct_labels(y_true.ravel(), "y_true")[0])
     if "labels" in given:
         metric = partial(metric, labels=given["labels"])
     weight = sample_weight

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import norm
@@ -59,6 +61,7 @@ def kernel_calibration_test(
     bandwidth: float | str = "median",
     mode: str = "canonical",
     block_size: int = 2,
+    pos_label: Any = None,
     labels: ArrayLike | None = None,
     n_resamples: int = 1000,
     random_state: Seed = None,
@@ -98,6 +101,10 @@ def kernel_calibration_test(
 
     block_size : int, default=2
         Number of consecutive samples in a block, at least 2. Only used by "asymptotic".
+
+    pos_label : label, default=None
+        Label of the class whose probabilities a 1-d array contains. By default, the
+        second of the two labels.
 
     labels : array-like of shape (n_classes,), default=None
         Labels of the columns of `y_proba`. By default, the sorted distinct values of
@@ -176,7 +183,8 @@ def kernel_calibration_test(
     >>> kernel_calibration_test(y_true, y_proba**2, random_state=0).pvalue < 0.01
     True
     """
-    proba, codes, _ = read_samples(y_true, y_proba, labels, None, mode).proba()
+    data = y_true, y_proba, labels, None, mode, pos_label
+    proba, codes, _ = read_samples(*data, is_symmetric=True).proba()
     proba = in_double(proba)
     check_pairs(len(proba), None, True, None)
     similarity, residual = (

@@ -54,6 +54,7 @@ def recalibration_test(
     mode: str = "canonical",
     reference: Any = None,
     method: str = "auto",
+    pos_label: Any = None,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     n_resamples: int = 1000,
@@ -86,6 +87,10 @@ def recalibration_test(
         Source of the null distribution. "asymptotic" is the chi-square distribution.
         "auto" draws labels from the probabilities if a class has too few samples for
         it, see Notes.
+
+    pos_label : label, default=None
+        Label of the class whose probabilities a 1-d array contains. By default, the
+        second of the two labels.
 
     labels : array-like of shape (n_classes,), default=None
         Labels of the columns of `y_proba`. By default, the sorted distinct values of
@@ -171,7 +176,8 @@ def recalibration_test(
     >>> recalibration_test(y_true, overconfident).pvalue < 0.001
     True
     """
-    samples = read_samples(y_true, y_proba, labels, sample_weight, mode)
+    data = y_true, y_proba, labels, sample_weight, mode, pos_label
+    samples = read_samples(*data, is_symmetric=True)
     proba, codes, weight = samples.proba()
     if mode == "top_label" and reference is not None:
         raise ValueError(

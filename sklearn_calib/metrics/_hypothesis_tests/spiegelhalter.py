@@ -30,6 +30,7 @@ def spiegelhalter_test(
     *,
     mode: str = "canonical",
     alternative: str = "two-sided",
+    pos_label: Any = None,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> SignificanceResult:
@@ -54,6 +55,10 @@ def spiegelhalter_test(
     alternative : {"two-sided", "greater", "less"}, default="two-sided"
         Alternative hypothesis: the Brier score is different from, greater than
         (overconfident) or less than (underconfident) that of calibrated predictions.
+
+    pos_label : label, default=None
+        Label of the class whose probabilities a 1-d array contains. By default, the
+        second of the two labels.
 
     labels : array-like of shape (n_classes,), default=None
         Labels of the columns of `y_proba`. By default, the sorted distinct values of
@@ -118,7 +123,8 @@ def spiegelhalter_test(
     >>> result.statistic > 0, result.pvalue < 0.001
     (True, True)
     """
-    samples = read_samples(y_true, y_proba, labels, sample_weight, mode)
+    data = y_true, y_proba, labels, sample_weight, mode, pos_label
+    samples = read_samples(*data, is_symmetric=True)
     proba, codes, weight = samples.unchecked()
     # The squares of these weights neither underflow nor overflow.
     weight = np.ones(len(proba)) if weight is None else weight / weight.max()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import log, log2, sqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,6 +35,7 @@ def tcal_test(
     y_proba: ArrayLike,
     *,
     mode: str = "canonical",
+    pos_label: Any = None,
     labels: ArrayLike | None = None,
     n_resamples: int = 1000,
     random_state: Seed = None,
@@ -58,6 +60,10 @@ def tcal_test(
         Whether the probabilities of all classes are tested, or only that of the
         predicted class. For many classes, "canonical" has few samples in each bin, and
         "top_label" detects more.
+
+    pos_label : label, default=None
+        Label of the class whose probabilities a 1-d array contains. By default, the
+        second of the two labels.
 
     labels : array-like of shape (n_classes,), default=None
         Labels of the columns of `y_proba`. By default, the sorted distinct values of
@@ -133,7 +139,8 @@ def tcal_test(
     >>> tcal_test(y_true, y_proba**2, random_state=0).pvalue < 0.01
     True
     """
-    proba, codes, _ = read_samples(y_true, y_proba, labels, None, mode).proba()
+    data = y_true, y_proba, labels, None, mode, pos_label
+    proba, codes, _ = read_samples(*data, is_symmetric=True).proba()
     proba = in_double(proba)
     classes = np.arange(proba.shape[1])
     # One of two columns follows from the other.

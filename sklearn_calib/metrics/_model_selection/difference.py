@@ -19,6 +19,7 @@ from sklearn_calib._validation.declarations import (
     interval_kind,
     validate_params,
 )
+from sklearn_calib._validation.labels import classes_of
 from sklearn_calib._validation.probabilities import (
     check_proba,
     check_proba_shape,
@@ -29,6 +30,7 @@ from sklearn_calib._validation.types import Array, Metric, Options, Seed, Weight
 from sklearn_calib.metrics._draws import (
     RowSample,
     check_number,
+    fixed_by_partial,
     measure_draws,
     take_sample,
 )
@@ -235,16 +237,17 @@ def difference_test(
     if isinstance(metric, str):
         received = f"the name of a scorer, {metric!r}"
         refuse_options(options, difference_test, received)
-        metric = _read_scorer(metric, y_true, probas, labels)
+        metric, labels = _read_scorer(metric, y_true, probas, labels)
     metric = with_options(metric, options, difference_test)
     check_takes_labels(metric)
     _check_has_test(metric)
-    a, b = (
-        take_sample(
-            metric, y_true, proba, labels, sample_weight, stratify=False, name=name
-        )
-        for name, proba in probas.items()
-    )
+    samples = []
+    for name, proba in probas.items():
+        data = metric, y_true, proba, labels, sample_weight
+        samples.append(take_sample(*data, stratify=False, name=name))
+        if fixed_by_partial(metric, "labels", labels) is None:
+            labels = samples[0].options.get("labels")  # after a warning
+    a, b = samples
     _check_values(a, "y_proba_a")
     _check_values(b, "y_proba_b")
     if a.y_proba.shape != b.y_proba.shape:
@@ -289,15 +292,20 @@ def difference_test(
 
 def _read_scorer(
     name: str, y_true: ArrayLike, probas: dict[str, Any], labels: ArrayLike | None
-) -> Metric:
-    """Return the metric of a named scorer, and change `probas` to what it takes."""
+) -> tuple[Metric, ArrayLike | None]:
+    """Return the metric of a named scorer and the labels, and change `probas`.
+
+    They become what the metric takes.
+    """
     scorer = find_scorer(name, "metric")
     for key, proba in probas.items():
         # The metric of the scorer reads what it is called with.
         check_columns(proba, y_true, labels, key)
         proba = check_proba_shape(proba, name=key, allow_1d=True)
         metric, probas[key] = metric_and_input(scorer, proba)
-    return metric
+        if labels is None and probas[key].ndim < proba.ndim:
+            labels = classes_of(y_true, None)  # the class of the column is known
+    return metric, labels
 
 
 def _check_has_test(metric: Metric) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from copy import deepcopy
-from inspect import signature
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -15,6 +14,7 @@ from sklearn_calib._sklearn.scorer_objects import LabelledScorer
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import did_you_mean, validate_params
 from sklearn_calib._validation.types import Metric
+from sklearn_calib.metrics._accumulator.cell_metrics import modes_of
 from sklearn_calib.metrics._calibration_errors.binned_error import (
     classwise_calibration_error,
     expected_calibration_error,
@@ -147,7 +147,7 @@ def get_scorer(
 def _is_of_positive(scorer: LabelledScorer) -> bool:
     """Whether a scorer evaluates the positive class if there are two."""
     has_mode = scorer._kwargs.get("mode") is not None
-    return not has_mode and "pos_label" in signature(scorer._score_func).parameters
+    return not has_mode and "positive" in modes_of(scorer._score_func)
 
 
 def find_scorer(scoring: str, parameter: str) -> Callable[..., float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,6 +18,7 @@ def root_brier_score_loss(
     y_true: ArrayLike,
     y_proba: ArrayLike,
     *,
+    pos_label: Any = None,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
@@ -34,6 +36,10 @@ def root_brier_score_loss(
     y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
         Predicted probabilities. A 1-d array contains the probabilities of the positive
         class, which is the second of the two labels.
+
+    pos_label : label, default=None
+        Label of the class whose probabilities a 1-d array contains. By default, the
+        second of the two labels.
 
     labels : array-like of shape (n_classes,), default=None
         Labels of the columns of `y_proba`, such as `estimator.classes_`. By default,
@@ -79,7 +85,8 @@ def root_brier_score_loss(
     >>> round(root_brier_score_loss([0, 1, 2], y_proba), 3)
     0.306
     """
-    samples = read_samples(y_true, y_proba, labels, sample_weight, "canonical")
+    data = y_true, y_proba, labels, sample_weight, "canonical", pos_label
+    samples = read_samples(*data, is_symmetric=True)
     proba, codes, weight = samples.unchecked()
     squares = np.empty(len(proba))
     for rows, block in proba_blocks(proba):

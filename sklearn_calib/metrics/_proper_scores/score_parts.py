@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -132,6 +132,7 @@ def proper_calibration_error(
     recalibration: str = "temperature",
     n_bins: int | str = 15,
     strategy: str = "uniform",
+    pos_label: Any = None,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
@@ -175,6 +176,10 @@ def proper_calibration_error(
     strategy : {"uniform", "quantile"}, default="uniform"
         Binning strategy: bins of equal width, or bins with equal numbers of samples as
         far as ties allow.
+
+    pos_label : label, default=None
+        Label of the class whose probabilities a 1-d array contains. By default, the
+        second of the two labels.
 
     labels : array-like of shape (n_classes,), default=None
         Labels of the columns of `y_proba`. By default, the sorted distinct values of
@@ -235,9 +240,8 @@ def proper_calibration_error(
     >>> round(proper_calibration_error(y_true, y_proba, recalibration="isotonic"), 3)
     0.164
     """
-    before, after, _ = losses_in_parts(
-        y_true, y_proba, loss, recalibration, n_bins, strategy, labels, sample_weight
-    )
+    data = y_true, y_proba, labels, sample_weight, "canonical", pos_label
+    before, after, _ = losses_in_parts(data, loss, recalibration, n_bins, strategy)
     return before - after
 
 
@@ -250,6 +254,7 @@ def refinement_error(
     recalibration: str = "temperature",
     n_bins: int | str = 15,
     strategy: str = "uniform",
+    pos_label: Any = None,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
@@ -280,6 +285,10 @@ def refinement_error(
     strategy : {"uniform", "quantile"}, default="uniform"
         Binning strategy: bins of equal width, or bins with equal numbers of samples as
         far as ties allow.
+
+    pos_label : label, default=None
+        Label of the class whose probabilities a 1-d array contains. By default, the
+        second of the two labels.
 
     labels : array-like of shape (n_classes,), default=None
         Labels of the columns of `y_proba`. By default, the sorted distinct values of
@@ -317,24 +326,19 @@ def refinement_error(
     >>> round(refinement_error(y_true, y_proba, recalibration="isotonic"), 3)
     0.347
     """
-    return losses_in_parts(
-        y_true, y_proba, loss, recalibration, n_bins, strategy, labels, sample_weight
-    )[1]
+    data = y_true, y_proba, labels, sample_weight, "canonical", pos_label
+    return losses_in_parts(data, loss, recalibration, n_bins, strategy)[1]
 
 
 def losses_in_parts(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    data: tuple[Any, ...],
     loss: str,
     recalibration: str,
     n_bins: int | str,
     strategy: str,
-    labels: ArrayLike | None,
-    weight: ArrayLike | None,
 ) -> list[float]:
     """Return the mean loss before and after recalibration, and of class frequencies."""
-    samples = read_samples(y_true, y_proba, labels, weight, "canonical")
-    proba, codes, weight = samples.proba()
+    proba, codes, weight = read_samples(*data, is_symmetric=True).proba()
     weight = np.ones(len(proba)) if weight is None else weight
     if loss == "log" and recalibration != "temperature" and proba.shape[1] > 2:
         raise ValueError(
@@ -379,6 +383,7 @@ def score_decomposition(
     recalibration: str = "isotonic",
     n_bins: int | str = 15,
     strategy: str = "uniform",
+    pos_label: Any = None,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> ScoreDecomposition:
@@ -416,6 +421,10 @@ def score_decomposition(
     strategy : {"uniform", "quantile"}, default="uniform"
         Binning strategy: bins of equal width, or bins with equal numbers of samples as
         far as ties allow.
+
+    pos_label : label, default=None
+        Label of the class whose probabilities a 1-d array contains. By default, the
+        second of the two labels.
 
     labels : array-like of shape (n_classes,), default=None
         Labels of the columns of `y_proba`. By default, the sorted distinct values of
@@ -471,9 +480,9 @@ def score_decomposition(
     >>> parts.uncertainty
     0.5
     """
-    score, recalibrated, uncertainty = losses_in_parts(
-        y_true, y_proba, loss, recalibration, n_bins, strategy, labels, sample_weight
-    )
+    data = y_true, y_proba, labels, sample_weight, "canonical", pos_label
+    parts = losses_in_parts(data, loss, recalibration, n_bins, strategy)
+    score, recalibrated, uncertainty = parts
     return ScoreDecomposition(
         score, score - recalibrated, uncertainty - recalibrated, uncertainty
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.integrate import trapezoid
@@ -27,6 +29,7 @@ def aurc_loss(
     confidence: Confidence = "msp",
     loss: Loss = "zero_one",
     estimator: str = "mean",
+    pos_label: Any = None,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
@@ -60,6 +63,10 @@ def aurc_loss(
           many samples, which :func:`sklearn_calib.losses.aurc_loss` calls "log";
         - "trapezoid": trapezoidal rule over the thresholds. It does not depend on the
           scale of the weights.
+
+    pos_label : label, default=None
+        Label of the class whose probabilities a 1-d array contains. By default, the
+        second of the two labels.
 
     labels : array-like of shape (n_classes,), default=None
         Labels of the columns of `y_proba`. By default, the sorted distinct values of
@@ -139,7 +146,9 @@ def aurc_loss(
     >>> round(aurc_loss(y_true, y_proba, loss="log", estimator="population"), 3)
     0.292
     """
-    mass, total_loss, _ = rank(y_true, y_proba, confidence, loss, labels, sample_weight)
+    mass, total_loss, _ = rank(
+        y_true, y_proba, confidence, loss, labels, sample_weight, pos_label
+    )
     return ESTIMATORS[estimator](mass, total_loss)
 
 
@@ -149,6 +158,7 @@ def excess_aurc_loss(
     y_proba: ArrayLike,
     *,
     confidence: Confidence = "msp",
+    pos_label: Any = None,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
@@ -169,6 +179,10 @@ def excess_aurc_loss(
 
     confidence : str, callable or array-like of shape (n_samples,), default="msp"
         Confidence by which the samples are ranked, as in :func:`risk_coverage_curve`.
+
+    pos_label : label, default=None
+        Label of the class whose probabilities a 1-d array contains. By default, the
+        second of the two labels.
 
     labels : array-like of shape (n_classes,), default=None
         Labels of the columns of `y_proba`. By default, the sorted distinct values of
@@ -206,7 +220,7 @@ def excess_aurc_loss(
     0.112
     """
     mass, total_loss, _ = rank(
-        y_true, y_proba, confidence, "zero_one", labels, sample_weight
+        y_true, y_proba, confidence, "zero_one", labels, sample_weight, pos_label
     )
     risk = total_loss.sum() / mass.sum()
     return ESTIMATORS["mean"](mass, total_loss) - float(
@@ -221,6 +235,7 @@ def augrc_loss(
     *,
     confidence: Confidence = "msp",
     loss: Loss = "zero_one",
+    pos_label: Any = None,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
@@ -245,6 +260,10 @@ def augrc_loss(
 
     loss : {"zero_one", "log"} or callable, default="zero_one"
         Loss that is summed, as in :func:`risk_coverage_curve`.
+
+    pos_label : label, default=None
+        Label of the class whose probabilities a 1-d array contains. By default, the
+        second of the two labels.
 
     labels : array-like of shape (n_classes,), default=None
         Labels of the columns of `y_proba`. By default, the sorted distinct values of
@@ -292,7 +311,9 @@ def augrc_loss(
     >>> augrc_loss([0, 1, 0, 1], [0.1, 0.9, 0.8, 0.7])
     0.09375
     """
-    mass, total_loss, _ = rank(y_true, y_proba, confidence, loss, labels, sample_weight)
+    mass, total_loss, _ = rank(
+        y_true, y_proba, confidence, loss, labels, sample_weight, pos_label
+    )
     coverage, risk = curve(mass, total_loss)
     generalised = np.append(0.0, coverage * risk)
     return float(trapezoid(generalised, np.append(0.0, coverage)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import UndefinedMetricWarning
@@ -18,6 +20,7 @@ def failure_auroc_score(
     y_proba: ArrayLike,
     *,
     confidence: Confidence = "msp",
+    pos_label: Any = None,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
@@ -38,6 +41,10 @@ def failure_auroc_score(
 
     confidence : str, callable or array-like of shape (n_samples,), default="msp"
         Confidence by which the samples are ranked, as in :func:`risk_coverage_curve`.
+
+    pos_label : label, default=None
+        Label of the class whose probabilities a 1-d array contains. By default, the
+        second of the two labels.
 
     labels : array-like of shape (n_classes,), default=None
         Labels of the columns of `y_proba`. By default, the sorted distinct values of
@@ -97,7 +104,7 @@ def failure_auroc_score(
     0.6666666666666666
     """
     mass, wrong, _ = rank(
-        y_true, y_proba, confidence, "zero_one", labels, sample_weight
+        y_true, y_proba, confidence, "zero_one", labels, sample_weight, pos_label
     )
     correct = mass - wrong
     pairs = correct.sum() * wrong.sum()

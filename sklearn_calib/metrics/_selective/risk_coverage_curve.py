@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from numbers import Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,6 +23,7 @@ def risk_coverage_curve(
     *,
     confidence: Confidence = "msp",
     loss: Loss = "zero_one",
+    pos_label: Any = None,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> tuple[Floats, Floats, Floats]:
@@ -60,6 +62,10 @@ def risk_coverage_curve(
         the negative log-likelihood of the true class. A callable takes the column
         indices of the true classes, of shape (n_samples,), and the probabilities, of
         shape (n_samples, n_classes), and returns one finite number per sample.
+
+    pos_label : label, default=None
+        Label of the class whose probabilities a 1-d array contains. By default, the
+        second of the two labels.
 
     labels : array-like of shape (n_classes,), default=None
         Labels of the columns of `y_proba`. By default, the sorted distinct values of
@@ -115,7 +121,7 @@ def risk_coverage_curve(
     array([0.9, 0.8, 0.7])
     """
     mass, total_loss, thresholds = rank(
-        y_true, y_proba, confidence, loss, labels, sample_weight
+        y_true, y_proba, confidence, loss, labels, sample_weight, pos_label
     )
     return *curve(mass, total_loss), thresholds
 
@@ -130,6 +136,7 @@ def risk_at_coverage(
     coverage: float,
     confidence: Confidence = "msp",
     loss: Loss = "zero_one",
+    pos_label: Any = None,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
@@ -155,6 +162,10 @@ def risk_at_coverage(
 
     loss : {"zero_one", "log"} or callable, default="zero_one"
         Loss whose mean is the risk, as in :func:`risk_coverage_curve`.
+
+    pos_label : label, default=None
+        Label of the class whose probabilities a 1-d array contains. By default, the
+        second of the two labels.
 
     labels : array-like of shape (n_classes,), default=None
         Labels of the columns of `y_proba`. By default, the sorted distinct values of
@@ -192,7 +203,9 @@ def risk_at_coverage(
     >>> risk_at_coverage(y_true, y_proba, coverage=1.0)
     0.25
     """
-    mass, total_loss, _ = rank(y_true, y_proba, confidence, loss, labels, sample_weight)
+    mass, total_loss, _ = rank(
+        y_true, y_proba, confidence, loss, labels, sample_weight, pos_label
+    )
     reached, risk = curve(mass, total_loss)
     return float(risk[np.searchsorted(reached, coverage * (1 - ROUNDING))])
 
@@ -207,6 +220,7 @@ def coverage_at_risk(
     max_risk: float,
     confidence: Confidence = "msp",
     loss: Loss = "zero_one",
+    pos_label: Any = None,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
@@ -232,6 +246,10 @@ def coverage_at_risk(
 
     loss : {"zero_one", "log"} or callable, default="zero_one"
         Loss whose mean is the risk, as in :func:`risk_coverage_curve`.
+
+    pos_label : label, default=None
+        Label of the class whose probabilities a 1-d array contains. By default, the
+        second of the two labels.
 
     labels : array-like of shape (n_classes,), default=None
         Labels of the columns of `y_proba`. By default, the sorted distinct values of
@@ -270,6 +288,8 @@ def coverage_at_risk(
     >>> coverage_at_risk(y_true, y_proba, max_risk=0.25)
     1.0
     """
-    mass, total_loss, _ = rank(y_true, y_proba, confidence, loss, labels, sample_weight)
+    mass, total_loss, _ = rank(
+        y_true, y_proba, confidence, loss, labels, sample_weight, pos_label
+    )
     reached, risk = curve(mass, total_loss)
     return float(reached[risk <= max_risk * (1 + ROUNDING)].max(initial=0.0))
