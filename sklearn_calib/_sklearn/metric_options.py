@@ -98,13 +98,8 @@ def metric_input(
     """
     given = {}
     if sample_weight is not None:
+        _check_takes_weights(metric)
         given["sample_weight"] = sample_weight
-        if not takes(metric, "sample_weight"):
-            raise TypeError(
-                "metric must have the parameter sample_weight for samples with "
-                f"weights, got {name_of(metric)!r}. Add the parameter and weight the "
-                "samples by it, or do not pass weights."
-            )
     takes_labels = takes(metric, "labels")
     if takes_labels:
         pos_label = fixed_by_partial(metric, "pos_label", None)
@@ -121,7 +116,7 @@ def metric_input(
     function, _, options = _parts(metric)
     proba = check_proba_shape(y_proba, allow_1d=True)
     of_pos_label = proba.ndim == 1 and options.get("pos_label") is not None
-    if "labels" not in given and not of_pos_label:
+    if not takes_labels and not of_pos_label:
         raise ValueError(
             "labels must be sorted for a metric without the parameter labels, got "
             f"{shown(classes.tolist())} with {name_of(metric)!r}. Add the parameter, "
@@ -130,11 +125,21 @@ def metric_input(
     if follows_labels(function):
         return y_proba, given
     encode_labels(y_true, labels=labels, n_classes=(*proba.shape, 2)[1])
-    if "labels" in given:
+    if takes_labels:
         given["labels"] = classes[order]
     if of_pos_label:
         return proba, given
     return 1 - proba if proba.ndim == 1 else proba[:, order], given
+
+
+def _check_takes_weights(metric: Metric) -> None:
+    """Raise TypeError if samples have weights and the metric does not take them."""
+    if not takes(metric, "sample_weight"):
+        raise TypeError(
+            "metric must have the parameter sample_weight for samples with weights, "
+            f"got {name_of(metric)!r}. Add the parameter and weight the samples by it, "
+            "or do not pass weights."
+        )
 
 
 def as_number(value: Any) -> float:

@@ -1,5 +1,6 @@
 """Scorers that pass class labels to their metric, and the metrics of scorers."""
 
+from copy import copy
 from functools import partial
 from inspect import signature
 from typing import Any
@@ -150,5 +151,8 @@ def call_scorer(
         # Its scorer fails if a class is absent from y_true.
         labels = classes[order]
         return metric(y_true, X, labels=labels, sample_weight=sample_weight)
+    if metric is not None and follows_labels(metric.func):
+        scorer = copy(scorer)
+        scorer._kwargs = {"labels": classes[order], **scorer._kwargs}
     weight = {} if sample_weight is None else {"sample_weight": sample_weight}
     return sign * scorer(classifier, X, y_true, **weight)

@@ -41,6 +41,16 @@ def test_rows_are_in_the_order_of_labels():
     assert value == expected_cost_loss(Y_TRUE, PROBA, costs=COSTS)
 
 
+def test_costs_of_one_column_are_those_of_the_negative_and_the_positive_class():
+    costs, proba = [[0, 1], [5, 0]], np.array([0.1, 0.3, 0.6, 0.9])
+    y_true = np.array(["yes", "yes", "no", "no"])
+    value = expected_cost_loss(y_true, proba, costs=costs, pos_label="no")
+    assert value == expected_cost_loss(y_true == "no", proba, costs=costs) == 0.25
+    columns = np.column_stack([proba, 1 - proba])
+    value = expected_cost_loss(y_true, columns, costs=costs, pos_label="no")
+    assert value == expected_cost_loss(y_true == "yes", columns, costs=costs)
+
+
 def test_default_is_the_error_rate():
     predicted = np.array(["a", "b", "c"])[PROBA.argmax(axis=1)]
     expected = zero_one_loss(Y_TRUE, predicted)

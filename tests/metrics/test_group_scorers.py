@@ -176,7 +176,6 @@ def test_compare_needs_a_scorer_with_groups(name, problem):
     with pytest.raises(TypeError, match=r"groups must be given: .*_(error|group) "):
         compare(models, X, y, metrics=[name])
     options = {"response_method": "predict_proba", "greater_is_better": False}
-    options["labels"] = models["one"].classes_
     scorer = make_scorer(multicalibration_error, groups=groups, **options)
     draws = {"n_resamples": 4, "random_state": 0}
     table = compare(models, X, y, metrics={"error": scorer}, **draws)["error"]

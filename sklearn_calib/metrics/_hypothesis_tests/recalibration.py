@@ -176,9 +176,8 @@ def recalibration_test(
     >>> recalibration_test(y_true, overconfident).pvalue < 0.001
     True
     """
-    data = y_true, y_proba, labels, sample_weight, mode, pos_label
-    samples = read_samples(*data, is_symmetric=True)
-    proba, codes, weight = samples.proba()
+    given = y_true, y_proba, labels, sample_weight, mode, pos_label
+    proba, codes, weight = read_samples(*given, is_symmetric=True).proba()
     if mode == "top_label" and reference is not None:
         raise ValueError(
             f'reference must be None with mode="top_label", got {shown(reference)}. '
