@@ -259,6 +259,14 @@ def test_finite_at_extreme_logits(loss, dtype, scale, n_classes):
         assert (grad.sum(1).abs() <= tolerance).all()
 
 
+@all_losses
+def test_gradient_of_zero_logits(loss):
+    """The first step from a last layer of zeros is not too large for the next ones."""
+    logits, target = torch.zeros(6, 4), torch.tensor([0, 1, 2, 3, 3, 1])
+    _, grad = value_and_grad(with_reduction(loss, "sum"), logits, target)
+    assert 0.01 < grad.abs().max() < 50
+
+
 @all_losses(where=lambda loss: not isinstance(loss, NEVER_ZERO))
 def test_perfect_prediction(loss):
     """Only label smoothing penalises predictions that are certain and correct."""

@@ -8,6 +8,7 @@ from sklearn_calib.losses import (
     AURCLoss,
     CrossEntropyLoss,
     KDEECELoss,
+    LogitNormLoss,
     MaxSupLoss,
     MbLSLoss,
     MMCELoss,
@@ -82,7 +83,9 @@ def test_nan_passes_a_base(loss, weight):
 def test_infinite_logits(loss):
     """The loss has the limit for large logits, or is infinite, or NaN."""
     loss = with_reduction(loss, "none")
-    for end in (torch.inf, -torch.inf):
+    # LogitNorm leaves a logit of -inf out of the norm.
+    ends = (torch.inf,) if isinstance(loss, LogitNormLoss) else (torch.inf, -torch.inf)
+    for end in ends:
         for column in range(4):
             logits = random_logits(torch.float64)
             logits[0, column] = end
@@ -90,6 +93,48 @@ def test_infinite_logits(loss):
             logits[0, column] = 1e6 if end > 0 else -1e6
             limit = loss(logits, LABELS)[0]
             assert value.isnan() or value.isinf() or value.isclose(limit)
+
+
+def assert_masked_class(loss, targets):
+    """Check that logits of -inf and of the smallest float have the same gradients."""
+    generator, gradients = torch.Generator(), []
+    for mask in (torch.finfo(torch.float32).min, -torch.inf):
+        logits = torch.randn(len(targets), 4, generator=generator.manual_seed(0))
+        logits[:, 2] = mask
+        value = loss(logits.requires_grad_(), targets)
+        # Penalties of distances between logits are infinite.
+        if value.isinf() and mask == -torch.inf:
+            continue
+        assert value.isfinite()
+        gradients += torch.autograd.grad(value, logits)
+    assert gradients[0].isfinite().all()
+    assert (gradients[0] != 0).any()
+    torch.testing.assert_close(gradients[0], gradients[-1])
+
+
+# ACLS refuses such logits: their squared distances are out of range.
+@all_losses(where=lambda loss: not isinstance(loss, ACLSLoss))
+@pytest.mark.filterwarnings("ignore:gamma must be at most")
+def test_masked_class(loss):
+    loss, labels = with_reduction(loss, "sum"), torch.tensor([0, 1, 0, 3] * 8)
+    assert_masked_class(loss, labels)
+    if loss.takes_probabilities:
+        assert_masked_class(loss, torch.eye(4)[labels])
+
+
+@pytest.mark.parametrize("base", ["cross_entropy", "focal", "logitnorm"])
+def test_masked_label(base):
+    """A masked label leaves one of the two classes of its binary problem."""
+    assert_masked_class(PerLabelLoss(base=base), torch.eye(4)[[0, 1, 0, 3]])
+
+
+def test_masked_class_of_logitnorm():
+    """The loss is that of the other classes, also if the mask is of half precision."""
+    logits = random_logits().half()
+    logits[:, 0] = torch.finfo(torch.float16).min
+    value = LogitNormLoss()(logits, torch.tensor([1, 2, 3, 1]))
+    others = LogitNormLoss()(logits[:, 1:], torch.tensor([0, 1, 2, 0]))
+    torch.testing.assert_close(value, others)
 
 
 @all_losses

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from sklearn_calib.losses._base.checks import is_traced
+from sklearn_calib.losses._base.checks import above_zero, is_traced
 
 
 def softmax(logits: Tensor) -> Tensor:
@@ -33,6 +33,8 @@ def _centred(grad: Tensor | None, weight: Tensor) -> Tensor | None:
 
 def negative_entropy(logits: Tensor) -> Tensor:
     """Return ``sum_k p_k * log(p_k)`` of each sample."""
+    # The logit of a masked class may be -inf, and 0 * -inf is NaN.
+    logits = logits.clamp_min(torch.finfo(logits.dtype).min)
     if is_traced():
         log_proba = logits.log_softmax(1)
         return (log_proba.exp() * log_proba).sum(1)
@@ -107,9 +109,10 @@ class _TrueClassMargin(Function):
     def forward(ctx: Any, logits: Tensor, target: Tensor) -> Tensor:
         target = target.unsqueeze(1)
         others = logits.scatter(1, target, -torch.inf)
-        top = others.amax(1, keepdim=True)
+        # All other classes may be masked by -inf.
+        top = others.amax(1, keepdim=True).clamp_min(torch.finfo(others.dtype).min)
         others.sub_(top).exp_()
-        total = others.sum(1, keepdim=True)
+        total = above_zero(others.sum(1, keepdim=True))
         margin = logits.gather(1, target) - top - total.log()
         ctx.save_for_backward(logits, target, others.div_(total))
         return margin.squeeze(1)

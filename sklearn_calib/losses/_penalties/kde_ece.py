@@ -188,6 +188,9 @@ def calibration_errors(
     label of the other samples.
     """
     log_proba, label = MODES[mode](logits, target)
+    # The sums over the samples of the -inf or smallest float of a masked class would
+    # not be finite.
+    log_proba = log_proba.clamp_min(-(torch.finfo(log_proba.dtype).max ** 0.5))
     neighbours = _neighbours(logits, weight)
     if bandwidth == "auto":
         bandwidth = _find_bandwidth(log_proba.detach(), neighbours, weight)

@@ -109,7 +109,10 @@ def _cross_entropy(logits: Tensor, target: Tensor, label_smoothing: float) -> Te
     if target.ndim == 1:
         expected = log_proba.gather(1, target.unsqueeze(1)).squeeze(1)
     else:
-        expected = (target * log_proba).sum(1)
+        # The log probability of a masked class may be -inf, and 0 * -inf is NaN.
+        expected = torch.where(target == 0, 0, target * log_proba).sum(1)
+    if not label_smoothing:
+        return -expected
     return (label_smoothing - 1) * expected - label_smoothing * mean_by_row(log_proba)
 
 

@@ -16,7 +16,7 @@ from sklearn_calib.losses._base.decorators import loss_function, parameters_of
 from sklearn_calib.losses._base.loss import CalibrationLoss
 from sklearn_calib.losses._scoring_rules.cross_entropy import cross_entropy_loss
 
-# Added to the norm, as in the authors' code, to avoid 0 / 0 if all logits are zero.
+# Added to the norm, as in the authors' code.
 TINY = 1e-7
 
 Temperature = Annotated[
@@ -82,8 +82,9 @@ def logitnorm_loss(
     separate in-distribution from out-of-distribution inputs. As training does not
     calibrate this norm, apply temperature scaling afterwards.
 
-    The gradient is finite, but as large as ``1e7 / temperature`` if all logits are
-    zero. Do not initialise the last layer with zeros.
+    The gradient is inversely proportional to the norm. Where all logits are zero, it is
+    that of ``z / temperature``, so that a last layer of zeros can be trained. Masked
+    logits, -inf or the smallest float, are not part of the norm.
 
     References
     ----------
@@ -98,10 +99,15 @@ def logitnorm_loss(
     >>> logitnorm_loss(logits, torch.tensor([0, 0]), temperature=1.0, reduction="none")
     tensor([0.5514, 0.5514])
     """
-    logits, _ = check_batch(logits, target, soft=True)
-    norm = torch.linalg.vector_norm(logits, dim=1, keepdim=True)
+    given, (logits, _) = logits, check_batch(logits, target, soft=True)
+    masked = given <= torch.finfo(given.dtype).min
+    kept = logits.masked_fill(masked, 0)
+    norm = torch.linalg.vector_norm(kept, dim=1, keepdim=True)
+    # From zero logits, a step by a gradient of 1 / TINY would lead to a norm at which
+    # no later step has an effect, because the gradient is proportional to 1 / norm.
+    norm = torch.where(norm > 0, norm + TINY, 1.0)
     return cross_entropy_loss(
-        logits / ((norm + TINY) * float(temperature)),
+        torch.where(masked, logits, kept / (norm * float(temperature))),
         target,
         reduction=reduction,
         sample_weight=sample_weight,
