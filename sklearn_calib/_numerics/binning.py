@@ -271,6 +271,15 @@ def occupied_bins(sums: BinSums) -> BinSums:
     return BinSums(edges, *(values[occupied] for values in sums[1:]))
 
 
+def end_at_data(edges: Floats, low: float, high: float) -> Floats:
+    """Return the edges of quantile bins from the smallest to the largest value.
+
+    If all values of the first bin are equal, it starts at 0, to have a width.
+    """
+    first = edges[0] if len(edges) else high
+    return np.concatenate(([low if low < first else 0.0], edges, [high]))
+
+
 def check_n_bins(n_bins: int, n_samples: int) -> None:
     """Raise ValueError if `n_bins` exceeds both `MANY_BINS` and the sample size."""
     limit = max(MANY_BINS, n_samples)

@@ -9,8 +9,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
 from sklearn.naive_bayes import GaussianNB
 
-from sklearn_calib.displays import ClasswiseReliabilityDisplay, ReliabilityDisplay
-from sklearn_calib.metrics import expected_calibration_error
+from sklearn_calib.displays import (
+    ClasswiseReliabilityDisplay,
+    GroupReliabilityDisplay,
+    ReliabilityDisplay,
+)
+from sklearn_calib.metrics import CalibrationAccumulator, expected_calibration_error
 
 # Confidences .4 and .6 lie in the second of three bins over [0, 1], .7, .9 and 1 in the
 # third; the prediction is right for .6, .7 and .9.
@@ -94,6 +98,36 @@ def test_histogram_has_bins_of_equal_width_whatever_the_others_have():
     assert_array_equal(values, [0, 2, 3])
     assert_allclose(edges, [0, 1 / 3, 2 / 3, 1])
     assert display.histogram_ax_.lines[0].get_xdata()[0] == pytest.approx(3 / 5)
+
+
+def test_quantile_bars_end_at_the_data():
+    """Probabilities from .02 to .3; one of .9 has the weight 0."""
+    y_proba, weight = np.array([0.02, 0.1, 0.2, 0.3, 0.9]), [1, 1, 1, 1, 0]
+    y_true = np.array([0, 1, 0, 1, 1])
+    options = {"strategy": "quantile", "n_bins": 2}
+    ways = {"labels": [0, 1], "sample_weight": weight}
+    single = ReliabilityDisplay.from_predictions(y_true, y_proba, **ways, **options)
+    groups = GroupReliabilityDisplay.from_predictions(
+        y_true, y_proba, groups=np.zeros(5), random_state=0, **ways, **options
+    )
+    classes = ClasswiseReliabilityDisplay.from_predictions(
+        y_true, y_proba, classes=[1], **ways, **options
+    )
+    for display in (single, *groups.displays, *classes.displays):
+        first, last = (bar.get_bbox() for bar in display.bars_)
+        assert_allclose([first.x0, first.x1, last.x0, last.x1], [0.02, 0.1, 0.1, 0.3])
+    accumulator = CalibrationAccumulator(labels=[0, 1], mode="positive", **options)
+    curve = accumulator.update(y_true, y_proba, weight).reliability_curve()
+    assert_allclose(curve["bin_edges"], single.bin_edges, atol=1e-3)
+
+
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.parametrize("n_bins", [1, 2])
+def test_quantile_bin_of_one_value_has_a_width(n_bins):
+    display = ReliabilityDisplay.from_predictions(
+        [0, 1, 1], [0.2, 0.2, 0.2], strategy="quantile", n_bins=n_bins
+    )
+    assert_allclose(display.bin_edges[[0, 1, -1]], [0, 0.2, 0.2])
 
 
 def test_words(drawn):

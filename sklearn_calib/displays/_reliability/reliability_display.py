@@ -12,6 +12,7 @@ from sklearn_calib._numerics.bands import BIN_INTERVALS, CONSISTENCY, bin_band
 from sklearn_calib._numerics.binning import (
     bin_index,
     bin_sums,
+    end_at_data,
     gap_norm,
     resolve_n_bins,
 )
@@ -248,7 +249,7 @@ class ReliabilityDisplay(ReliabilityDiagram, FromCVResults):
 
         strategy : {"uniform", "quantile"}, default="uniform"
             Binning strategy: bins of equal width, or bins with equal numbers of samples
-            as far as ties allow.
+            as far as ties allow, from the smallest to the largest confidence.
 
         interval : str or None, default="clopper-pearson"
             Interval to show for each bin: "clopper-pearson", "consistency" or
@@ -350,18 +351,22 @@ class ReliabilityDisplay(ReliabilityDiagram, FromCVResults):
         _check_n_bins(n_bins, "Use fewer bins, or SmoothReliabilityDisplay.")
         options: Options = {"n_bins": n_bins, "sample_weight": weight}
         sums = bin_sums(confidence, correct, strategy=strategy, **options)
+        edges = sums.edges
+        if strategy == "quantile":
+            seen = confidence if weight is None else confidence[weight > 0]
+            edges = end_at_data(edges[1:-1], seen.min(), seen.max())
         filled = np.where(sums.weight > 0, sums.weight, np.nan)
         band = bin_band(
             interval,
             sums.correct / filled,
             evaluated,
-            bin_index(confidence, sums.edges[1:-1]),
+            bin_index(confidence, edges[1:-1]),
             confidence_level=confidence_level,
             n_resamples=n_resamples,
             random_state=random_state,
         )
         display = cls(
-            bin_edges=sums.edges,
+            bin_edges=edges,
             counts=sums.weight,
             prob_true=sums.correct / filled,
             prob_pred=sums.confidence / filled,

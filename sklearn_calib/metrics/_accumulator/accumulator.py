@@ -12,6 +12,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from sklearn_calib._numerics.bands import BIN_INTERVALS
+from sklearn_calib._numerics.binning import end_at_data
 from sklearn_calib._state.mergeable import Accumulator
 from sklearn_calib._state.schema import (
     NON_NEGATIVE,
@@ -669,13 +670,16 @@ class CalibrationAccumulator(Accumulator):
             )
         self._check_has_seen()
         grid, cells = self._grid(mode), self.cells_[mode]
-        last = cells.place[grid.bin_ends(cells.place, cells.sums[0])[:-1] - 1]
         is_uniform = self.strategy == "uniform"
-        edges = grid.uniform_edges() if is_uniform else grid.ends_of(last)[1]
+        edges = np.r_[0.0, grid.uniform_edges(), 1.0]
+        if not is_uniform:
+            last = grid.bin_ends(cells.place, cells.sums[0]) - 1
+            low, *ends, high = grid.ends_of(cells.place[np.r_[0, last]])[1]
+            edges = end_at_data(np.array(ends), low, high)
         weight, gap, correct = cells.in_bins(grid)
         filled = np.where(weight > 0, weight, np.nan)
         return {
-            "bin_edges": np.r_[0.0, edges, 1.0],
+            "bin_edges": edges,
             "counts": weight,
             "prob_true": correct / filled,
             "prob_pred": (correct + gap) / filled,
