@@ -6,7 +6,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.integrate import trapezoid
 from scipy.sparse import coo_array
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import make_classification
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
@@ -134,6 +136,33 @@ def test_average_in_bins_is_that_of_all_test_samples_together():
     assert average.frame().shape == pooled.frame().shape
 
 
+class GivenProbabilities(ClassifierMixin, BaseEstimator):
+    """A fitted classifier whose X contains the probabilities of the second class."""
+
+    classes_ = np.array([0, 1])
+
+    def predict_proba(self, X):
+        return np.hstack([1 - X, X])
+
+
+def test_smooth_average_of_folds_of_different_sizes():
+    """It is near the curve of all samples, although a small fold is very different."""
+    rng = np.random.default_rng(0)
+    X = rng.random((1000, 1))
+    y = (rng.random(1000) < X[:, 0]).astype(int)
+    y[:50] = 0
+    estimators, folds = [GivenProbabilities()] * 2, np.split(np.arange(1000), [50])
+    results = {"estimator": estimators, "indices": {"test": folds}}
+    draw = SmoothReliabilityDisplay.from_cv_results
+    (average,) = draw(results, X, y, kind="average", pos_label=1)
+    pooled = SmoothReliabilityDisplay.from_predictions(y, X[:, 0], interval=None)
+    for name in ("prob_true", "density"):
+        value, expected = getattr(average, name), getattr(pooled, name)
+        np.testing.assert_allclose(value, expected, atol=0.06)
+    assert trapezoid(average.density, average.prob_pred) == pytest.approx(1)
+    np.testing.assert_allclose(average.means, pooled.means)
+
+
 def test_options_and_the_positive_class():
     results, X, y = validated()
     display, *_ = ReliabilityDisplay.from_cv_results(
@@ -253,8 +282,7 @@ def test_operating_points_of_selective_classifiers():
         ({"kind": "mean"}, "'kind' parameter .* Got 'mean'"),
         ({"y": LABELS}, "inconsistent numbers of samples"),
         ({"sample_weight": [1.0]}, "inconsistent numbers of samples"),
-        ({"curve_kwargs": [{}]}, "a list of length 3, got a list of length 1"),
-        ({"curve_kwargs": [{}] * 3, "kind": "average"}, "a list of length 1, got a li"),
+        ({"curve_kwargs": [{}] * 3, "kind": "average"}, r"of length 1, got \[{}, "),
         ({"name": ["a", "b", "c"]}, r"name must be a string, .* got \['a', 'b', 'c'\]"),
         (
             {"strategy": "quantile", "kind": "average"},
@@ -269,6 +297,31 @@ def test_bad_input(change, message):
     arguments = {"cv_results": results, "X": X, "y": y, **change}
     with pytest.raises(ValueError, match=message):
         ReliabilityDisplay.from_cv_results(**arguments)
+    assert not plt.get_fignums()
+
+
+ROWS = r"array of row numbers, not empty, for each of [03] classifiers, .*, got \["
+
+
+@every_display
+@pytest.mark.parametrize(
+    ("changes", "styles", "message"),
+    [
+        ({"indices": {"train": []}}, None, r"with 'test', got .* indices {'train': \["),
+        ({"indices": []}, None, r"with 'test', got .* indices \[\]"),
+        ({"indices": {"test": [range(9), range(9), np.arange(0)]}}, None, ROWS),
+        ({"indices": {"test": []}, "estimator": []}, None, ROWS),
+        ({"indices": {"test": [range(9)]}}, None, ROWS),
+        ({"indices": {"test": [1, 2, 3]}}, None, ROWS),
+        ({"indices": {"test": [["a"], ["b"], ["c"]]}}, None, ROWS),
+        ({}, [3, 4, 5], r"of dictionaries, of length 3, got \[3, 4, 5\] of length 3"),
+        ({}, [{}], r"of dictionaries, of length 3, got \[{}\] of length 1"),
+    ],
+)
+def test_folds_that_cannot_be_read(cls, changes, styles, message):
+    results, X, y = validated()
+    with pytest.raises(ValueError, match=message):
+        cls.from_cv_results({**results, **changes}, X, y, curve_kwargs=styles)
     assert not plt.get_fignums()
 
 

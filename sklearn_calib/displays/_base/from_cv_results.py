@@ -42,12 +42,12 @@ class FoldFields:
     summed : tuple of str
         Parameters that are added up.
 
-    numbers : tuple of str
-        Further parameters whose mean has equal weights, in addition to the scores in
-        the legend.
+    pooled : tuple of str
+        Parameters whose mean is weighted by the samples of each fold in `histogram`.
 
-    weight : str, default=None
-        Parameter with the weights of a fold in the averages; by default, all are equal.
+    weight : callable, default=None
+        Returns the weights of a fold in the averages at each place; by default, all
+        are equal.
 
     limits : tuple of two floats, default=None
         Limits of the band.
@@ -57,8 +57,8 @@ class FoldFields:
     shared: str
     averaged: tuple[str, ...]
     summed: tuple[str, ...] = ()
-    numbers: tuple[str, ...] = ()
-    weight: str | None = None
+    pooled: tuple[str, ...] = ()
+    weight: Callable[[Any], Array] | None = None
     limits: tuple[float, float] | None = None
 
 
@@ -231,14 +231,16 @@ class FromCVResults(FromEstimator):
                 "others in some folds. Use strategy='uniform' and an integer as "
                 "n_bins, or kind='individual'."
             )
-        weight = None if of.weight is None else _stack(folds, of.weight)
-        numbers = [*of.numbers, *(at for _, at in cls._scores)]
+        weight = None if of.weight is None else np.array([*map(of.weight, folds)])
         changes: dict[str, Any] = {
             name: _mean(_stack(folds, name), weight) for name in of.averaged
         }
         changes |= {name: np.sum(_stack(folds, name), axis=0) for name in of.summed}
-        for name in numbers:
-            changes[name] = _stack(folds, name).mean(axis=0).tolist()
+        for name in of.pooled:
+            n_samples = _stack(folds, "histogram").sum(axis=1)
+            changes[name] = np.average(_stack(folds, name), axis=0, weights=n_samples)
+        for _, name in cls._scores:
+            changes[name] = float(_stack(folds, name).mean())
         mean = changes[of.curve]
         spread = np.sqrt(_mean((_stack(folds, of.curve) - mean) ** 2, weight))
         band = mean + [[-1.0], [1.0]] * spread
@@ -271,15 +273,28 @@ def _folds(
     cv_results: dict[str, Any], X: Any, y: Any, sample_weight: Any
 ) -> Iterator[tuple[Any, Any, Any, Any]]:
     """Yield the classifier of each fold, and X, y and the weights of its test part."""
-    if not {"estimator", "indices"} <= {*cv_results}:
+    indices = cv_results.get("indices")
+    has_tests = isinstance(indices, dict) and "test" in indices
+    if "estimator" not in cv_results or not has_tests:
         raise ValueError(
-            f"cv_results must contain 'estimator' and 'indices', got only "
-            f"{shown(sorted(cv_results))}. Pass return_estimator=True and "
-            "return_indices=True to cross_validate."
+            "cv_results must contain 'estimator' and 'indices' with 'test', got only "
+            f"{shown(sorted(cv_results))} and the indices {shown(indices)}. Pass "
+            "return_estimator=True and return_indices=True to cross_validate."
         )
     X, y, sample_weight = indexable(X, y, sample_weight)
-    tests = cv_results["indices"]["test"]
-    n_samples = 1 + max(int(np.max(rows)) for rows in tests)
+    tests = [np.asarray(rows) for rows in cv_results["indices"]["test"]]
+    are_rows = [
+        each.ndim == 1 and each.size > 0 and each.dtype.kind in "iu" for each in tests
+    ]
+    n_folds = len(cv_results["estimator"])
+    if not all(are_rows) or not len(tests) == n_folds > 0:
+        raise ValueError(
+            "cv_results['indices']['test'] must contain an array of row numbers, not "
+            f"empty, for each of {n_folds} classifiers, at least one, got "
+            f"{shown(tests)}. Pass the result of cross_validate, with a cv whose test "
+            "folds contain samples."
+        )
+    n_samples = 1 + max(int(rows.max()) for rows in tests)
     if n_samples > len(y):
         raise ValueError(
             "X must contain all samples of the cross-validation, at least "
@@ -298,10 +313,11 @@ def _styles(curve_kwargs: Any, n_curves: int) -> list[dict[str, Any]]:
     styles = curve_kwargs
     if not isinstance(styles, list):
         styles = [styles or {}] * n_curves
-    if len(styles) != n_curves:
+    if len(styles) != n_curves or not all(isinstance(each, dict) for each in styles):
         raise ValueError(
-            f"curve_kwargs must be None, a dictionary or a list of length {n_curves}, "
-            f"got a list of length {len(styles)}. Pass a dictionary for each curve."
+            "curve_kwargs must be None, a dictionary or a list of dictionaries, of "
+            f"length {n_curves}, got {shown(styles)} of length {len(styles)}. Pass a "
+            "dictionary for each curve."
         )
     return [normalize_kwargs(style, Line2D) for style in styles]
 

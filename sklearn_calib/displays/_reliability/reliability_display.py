@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -205,7 +206,7 @@ class ReliabilityDisplay(ReliabilityDiagram, FromCVResults):
         shared="bin_edges",
         averaged=("prob_true", "prob_pred"),
         summed=("counts", "histogram"),
-        weight="counts",
+        weight=attrgetter("counts"),
         limits=(0, 1),
     )
 

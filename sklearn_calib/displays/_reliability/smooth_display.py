@@ -150,10 +150,10 @@ class SmoothReliabilityDisplay(ReliabilityDiagram, FromCVResults):
     _fold_fields = FoldFields(
         curve="prob_true",
         shared="prob_pred",
-        averaged=("prob_true", "density"),
+        averaged=("prob_true",),
         summed=("histogram",),
-        numbers=("means",),
-        weight="density",
+        pooled=("density", "means"),
+        weight=lambda fold: fold.density * fold.histogram.sum(),
     )
 
     @classmethod
