@@ -147,5 +147,6 @@ def validate_params(
 
 def did_you_mean(name: object, names: Iterable[Any]) -> str:
     """Return " Did you mean 'x'?" for the closest of `names`, or an empty string."""
-    close = get_close_matches(str(name), [str(known) for known in names], n=1)
-    return f" Did you mean {close[0]!r}?" if close else ""
+    texts = {str(known): known for known in names}
+    close = get_close_matches(str(name), texts, n=1)
+    return f" Did you mean {texts[close[0]]!r}?" if close else ""

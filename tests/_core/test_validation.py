@@ -261,6 +261,7 @@ def test_check_sample_weight():
 
 def test_did_you_mean():
     assert did_you_mean("neg_ec", ["neg_ece", "accuracy"]) == " Did you mean 'neg_ece'?"
+    assert did_you_mean("0", [0, 1]) == " Did you mean 0?"
     assert did_you_mean("zzz", ["neg_ece", "accuracy"]) == ""
 
 

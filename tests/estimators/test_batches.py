@@ -159,6 +159,31 @@ def test_accelerate_does_not_divide_the_batches():
         assert len(batches) == 3
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"sampler": [4, 0, 1, 2, 3]},
+        {"sampler": [4, 0, 1, 2, 3], "shuffle": False},
+        {"batch_sampler": [[4, 0, 1], [2, 3]]},
+    ],
+)
+def test_a_sampler_draws_the_training_data(options):
+    """Its order replaces the default shuffle, and a batch sampler the batch size."""
+    net = NeuralClassifier(batch_size=3, max_epochs=1).set_params(
+        **{f"iterator_train__{name}": value for name, value in options.items()}
+    )
+    net.fit(np.eye(8), np.arange(8) % 2)
+    assert net.history_[-1, "batches", :, "train_batch_size"] == [3, 2]
+
+
+def test_a_sampler_of_a_plain_data_loader():
+    net = NeuralClassifier(
+        max_epochs=1, iterator_train=DataLoader, iterator_train__sampler=[4, 0, 1]
+    )
+    net.fit(np.eye(8), np.arange(8) % 2)
+    assert net.history_[-1, "batches", :, "train_batch_size"] == [3]
+
+
 def test_a_data_loader_takes_no_weights():
     dataset = _dataset(8)
     dataset.sample_weight = np.ones(8)

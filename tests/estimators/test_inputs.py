@@ -62,6 +62,19 @@ def test_each_input_is_an_argument_with_its_type():
     np.testing.assert_array_equal(again.predict(X), net.predict(X))
 
 
+class BagOfArray(Bag):
+    def forward(self, X):
+        return self.head(torch.cat([self.embed(X).sum(1), X[:, :1]], dim=1))
+
+
+def test_embedding_of_an_array_of_integers():
+    """An array becomes floats, and a dict with the same array does not."""
+    net = clone(NET).set_params(module=BagOfArray)
+    with pytest.raises(TypeError, match=r"got floats, .* Pass a dict .* {'X': X}, "):
+        net.fit(IDS, y)
+    net.fit({"X": IDS}, y)
+
+
 @pytest.mark.parametrize(
     "convert",
     [

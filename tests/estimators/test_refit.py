@@ -8,6 +8,7 @@ from skorch.callbacks import (
     Callback,
     Checkpoint,
     EarlyStopping,
+    EpochScoring,
     LoadInitState,
     LRScheduler,
 )
@@ -101,6 +102,7 @@ def test_warm_start_has_no_start_to_go_back_to():
     [
         Checkpoint(),
         EarlyStopping("valid_acc"),
+        EarlyStopping("balanced", lower_is_better=False),
         LoadInitState(Checkpoint()),
         LRScheduler("ReduceLROnPlateau", monitor="valid_loss"),
     ],
@@ -108,13 +110,21 @@ def test_warm_start_has_no_start_to_go_back_to():
 )
 def test_a_callback_that_cannot_go_through_both_runs(callback):
     """The error is raised before the first run."""
-    watch = Watch()
-    net = make_net(validation_fraction=0.2, callbacks=[("mine", callback), watch])
+    watch, score = Watch(), EpochScoring("balanced_accuracy", name="balanced")
+    callbacks = [score, ("mine", callback), watch]
+    net = make_net(validation_fraction=0.2, callbacks=callbacks)
     with pytest.raises(
         ValueError, match=r"refit must be False with the callback 'mine'"
     ):
         net.fit(X, y)
     assert not hasattr(watch, "epochs")
+
+
+def test_early_stopping_by_a_score_of_the_training_data():
+    score = EpochScoring("accuracy", lower_is_better=False, on_train=True, name="own")
+    stop = EarlyStopping("own", lower_is_better=False)
+    net = make_net(validation_fraction=0.2, callbacks=[score, stop]).fit(X, y)
+    assert len(net.history_) == len(net.validation_history_) == 3
 
 
 def test_a_loss_with_a_history_and_a_base_that_learns():

@@ -63,6 +63,17 @@ def test_probabilities_as_target(name):
 
 
 @all_names
+def test_one_hot_integers_as_target(name):
+    with pytest.raises(ValueError, match=r"call target\.argmax\(1\)\.$"):
+        get_loss(name)()(BATCH[0], torch.eye(3)[BATCH[1]].long())
+
+
+def test_column_of_class_indices_as_target():
+    with pytest.raises(ValueError, match=r"call target\.squeeze\(1\)\.$"):
+        get_loss("cross_entropy")()(BATCH[0], BATCH[1][:, None])
+
+
+@all_names
 @pytest.mark.parametrize(
     ("weight", "error", "message"),
     [

@@ -216,7 +216,8 @@ def iterate_batches(
         `IterableDataset` determines its order, so it is never shuffled.
 
     **kwargs : dict
-        Options of `torch.utils.data.DataLoader`.
+        Options of `torch.utils.data.DataLoader`. A `batch_sampler` replaces
+        `batch_size`.
 
     Returns
     -------
@@ -253,6 +254,8 @@ def _data_loader(
             "sample_weight."
         )
     shuffle = shuffle and not isinstance(dataset, IterableDataset)
+    if options.get("batch_sampler") is not None:
+        return DataLoader(dataset, shuffle=shuffle, **options)
     return DataLoader(dataset, batch_size=batch_size, shuffle=shuffle, **options)
 
 

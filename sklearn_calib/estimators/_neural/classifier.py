@@ -57,6 +57,7 @@ from sklearn_calib.estimators._neural.net_data import (
     check_rows,
     check_table_or_images,
     distinct_classes,
+    explain_floats,
     pair_validation,
 )
 from sklearn_calib.estimators._neural.net_files import (
@@ -908,6 +909,8 @@ class NeuralClassifier(
             way_out = "Set it to the number of samples in a mini-batch."
             check_has_length(dataset, "batch_size", -1, way_out)
         iterator_train = self.get_params_for("iterator_train")
+        if {"sampler", "batch_sampler"} & {*iterator_train}:
+            iterator_train = {"shuffle": False, **iterator_train}
         is_ordered = "shuffle" in iterator_train or isinstance(dataset, IterableDataset)
         if is_ordered or not (training and self._run):
             return super().get_iterator(dataset, training=training)
@@ -936,7 +939,7 @@ class NeuralClassifier(
 
     def infer(self, x: Any, **fit_params: Any) -> Any:
         """Return the output for a mini-batch; a first pass may count its work."""
-        skorch_infer = partial(super().infer, **fit_params)
+        skorch_infer = partial(explain_floats, super().infer, **fit_params)
         infer = partial(infer_in_parts, self, skorch_infer, x)
         n_samples = len(x) if isinstance(x, Tensor) else get_len(x)
         choose_threads(self, n_samples)

@@ -1,6 +1,6 @@
 """Validation of data, classes and weights for a network."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from numbers import Real
 from typing import Any
 
@@ -323,6 +323,21 @@ def _to_tensors(X: Any) -> Any:
     if is_dict(X):
         return {name: _to_tensors(part) for name, part in X.items()}
     return torch.from_numpy(np.require(X, requirements="W"))
+
+
+def explain_floats(infer: Any, *args: Any, **params: Any) -> Any:
+    """Return the output of a network; explain an `Embedding` that gets floats."""
+    try:
+        return infer(*args, **params)
+    except RuntimeError as error:
+        if "scalar types: Long, Int" not in str(error):
+            raise
+        raise TypeError(
+            "X must contain integers for torch.nn.Embedding, got floats, to which "
+            "arrays are converted. Pass a dict of the arguments of the module's "
+            "forward, such as {'X': X}, whose integers keep their type, or call "
+            "X.long() in forward."
+        ) from error
 
 
 def check_takes_dataset(

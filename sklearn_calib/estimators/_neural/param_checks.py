@@ -16,6 +16,7 @@ from skorch.callbacks import (
     LoadInitState,
     LRScheduler,
 )
+from skorch.callbacks.scoring import ScoringBase
 
 from sklearn_calib._sklearn.nested_params import prefix_of, remove_prefix
 from sklearn_calib._torch.processes import group_of
@@ -290,8 +291,10 @@ def _check_callback(item):
 
 def check_can_refit(callbacks):
     """Raise ValueError if a callback cannot take part in a second run on all data."""
+    scores = [each for _, each in callbacks if isinstance(each, ScoringBase)]
+    of_validation = ("valid", *(each.name_ for each in scores if not each.on_train))
     for name, callback in callbacks:
-        if name != "early_stopping" and _belongs_to_one_run(callback):
+        if name != "early_stopping" and _belongs_to_one_run(callback, of_validation):
             raise ValueError(
                 f"refit must be False with the callback {name!r}, which loads a state "
                 "or monitors validation data: the second run on all data has no "
@@ -299,12 +302,15 @@ def check_can_refit(callbacks):
             )
 
 
-def _belongs_to_one_run(callback):
-    """Return whether a skorch callback would fail, or load a state, in a second run."""
+def _belongs_to_one_run(callback, of_validation):
+    """Return whether a skorch callback would fail, or load a state, in a second run.
+
+    The names of scores of validation data start with one of `of_validation`.
+    """
     if isinstance(callback, LoadInitState):
         return True
     monitor = getattr(callback, "monitor", None)
-    needs_validation = isinstance(monitor, str) and monitor.startswith("valid")
+    needs_validation = isinstance(monitor, str) and monitor.startswith(of_validation)
     kinds = Checkpoint | EarlyStopping | LRScheduler
     return needs_validation and isinstance(callback, kinds)
 

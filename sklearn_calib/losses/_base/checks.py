@@ -280,7 +280,7 @@ def _check_class_index(target: Tensor, logits: Tensor) -> Tensor:
             f"target must have shape ({n_samples},), one class index for each row of "
             f"logits, got {tuple(target.shape)}. Soft targets, which have the shape of "
             "logits, are accepted only by mdca_loss and by per-sample losses such as "
-            "cross_entropy_loss."
+            "cross_entropy_loss. For one-hot labels call target.argmax(1)."
         )
     if not is_integer(target):
         raise TypeError(
@@ -341,10 +341,11 @@ def is_integer(tensor: Tensor) -> bool:
 def _check_soft_target(target: Tensor, logits: Tensor) -> Tensor:
     """Return soft targets with the dtype of the logits."""
     if target.shape != logits.shape or not target.is_floating_point():
+        squeezed = "squeeze(1)" if target.shape[1] == 1 else "argmax(1)"
         raise ValueError(
             "A 2-d target must contain class probabilities and have the shape of "
             f"logits, {tuple(logits.shape)}, got shape {tuple(target.shape)} and dtype "
-            f"{target.dtype}. For class indices call target.squeeze(1)."
+            f"{target.dtype}. For class indices call target.{squeezed}."
         )
     if can_check_values(target):
         low = target.detach().min().item()
