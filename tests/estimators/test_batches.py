@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from skorch.dataset import Dataset
-from torch.utils.data import DataLoader, Subset, TensorDataset
+from torch.utils.data import DataLoader, Subset, TensorDataset, WeightedRandomSampler
 
 from sklearn_calib import NeuralClassifier
 from sklearn_calib.estimators import iterate_batches
@@ -174,6 +174,15 @@ def test_a_sampler_draws_the_training_data(options):
     )
     net.fit(np.eye(8), np.arange(8) % 2)
     assert net.history_[-1, "batches", :, "train_batch_size"] == [3, 2]
+
+
+def test_a_weighted_sampler_has_a_weight_for_each_training_sample():
+    sampler = WeightedRandomSampler([1, 1, 1, 1, 3, 3, 3, 3], 8)
+    net = NeuralClassifier(max_epochs=1, iterator_train__sampler=sampler)
+    net.fit(np.eye(8), np.arange(8) % 2)
+    net.set_params(validation_fraction=0.25)
+    with pytest.raises(ValueError, match=r"sampler must have one weight .* 6, got 8\."):
+        net.fit(np.eye(8), np.arange(8) % 2)
 
 
 def test_a_sampler_of_a_plain_data_loader():

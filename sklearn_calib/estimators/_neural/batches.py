@@ -16,6 +16,7 @@ from torch.utils.data import (
     IterableDataset,
     SequentialSampler,
     Subset,
+    WeightedRandomSampler,
     default_collate,
 )
 
@@ -254,6 +255,14 @@ def _data_loader(
             "sample_weight."
         )
     shuffle = shuffle and not isinstance(dataset, IterableDataset)
+    sampler = options.get("sampler")
+    is_weighted = isinstance(sampler, WeightedRandomSampler)
+    if is_weighted and len(sampler.weights) != len(dataset):
+        raise ValueError(
+            "The sampler must have one weight for each sample outside the validation "
+            f"set, {len(dataset)}, got {len(sampler.weights)}. Use class_weight, or "
+            "pass the validation set as train_split=predefined_split(...)."
+        )
     if options.get("batch_sampler") is not None:
         return DataLoader(dataset, shuffle=shuffle, **options)
     return DataLoader(dataset, batch_size=batch_size, shuffle=shuffle, **options)
