@@ -245,7 +245,7 @@ def iterate_batches(
 
 
 def _data_loader(
-    dataset: Dataset[Any], batch_size: int, shuffle: bool, options: dict[str, Any]
+    dataset: Any, batch_size: int, shuffle: bool, options: dict[str, Any]
 ) -> DataLoader[Any]:
     """Return a DataLoader; raise ValueError if the samples have weights."""
     if getattr(resolve_dataset(dataset), "sample_weight", None) is not None:
@@ -256,8 +256,9 @@ def _data_loader(
         )
     shuffle = shuffle and not isinstance(dataset, IterableDataset)
     sampler = options.get("sampler")
-    is_weighted = isinstance(sampler, WeightedRandomSampler)
-    if is_weighted and len(sampler.weights) != len(dataset):
+    if isinstance(sampler, WeightedRandomSampler) and (
+        len(sampler.weights) != len(dataset)
+    ):
         raise ValueError(
             "The sampler must have one weight for each sample outside the validation "
             f"set, {len(dataset)}, got {len(sampler.weights)}. Use class_weight, or "

@@ -325,7 +325,7 @@ def _to_tensors(X: Any) -> Any:
     return torch.from_numpy(np.require(X, requirements="W"))
 
 
-def explain_floats(infer: Any, *args: Any, **params: Any) -> Any:
+def explain_floats(infer: Callable[..., Any], *args: Any, **params: Any) -> Any:
     """Return the output of a network; explain an `Embedding` that gets floats."""
     try:
         return infer(*args, **params)

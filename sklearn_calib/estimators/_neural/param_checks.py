@@ -292,7 +292,7 @@ def _check_callback(item):
 def check_can_refit(callbacks):
     """Raise ValueError if a callback cannot take part in a second run on all data."""
     scores = [each for _, each in callbacks if isinstance(each, ScoringBase)]
-    of_validation = ("valid", *(each.name_ for each in scores if not each.on_train))
+    of_validation = {each.name_ for each in scores if not each.on_train}
     for name, callback in callbacks:
         if name != "early_stopping" and _belongs_to_one_run(callback, of_validation):
             raise ValueError(
@@ -305,14 +305,16 @@ def check_can_refit(callbacks):
 def _belongs_to_one_run(callback, of_validation):
     """Return whether a skorch callback would fail, or load a state, in a second run.
 
-    The names of scores of validation data start with one of `of_validation`.
+    `of_validation` are names of scores that are computed on validation data.
     """
     if isinstance(callback, LoadInitState):
         return True
     monitor = getattr(callback, "monitor", None)
-    needs_validation = isinstance(monitor, str) and monitor.startswith(of_validation)
+    if not isinstance(monitor, str):
+        return False
+    is_score = monitor.removesuffix("_best") in of_validation
     kinds = Checkpoint | EarlyStopping | LRScheduler
-    return needs_validation and isinstance(callback, kinds)
+    return isinstance(callback, kinds) and (is_score or monitor.startswith("valid"))
 
 
 def stopping_score(net: Any) -> str:

@@ -341,11 +341,11 @@ def is_integer(tensor: Tensor) -> bool:
 def _check_soft_target(target: Tensor, logits: Tensor) -> Tensor:
     """Return soft targets with the dtype of the logits."""
     if target.shape != logits.shape or not target.is_floating_point():
-        squeezed = "squeeze(1)" if target.shape[1] == 1 else "argmax(1)"
+        call = "squeeze(1)" if target.shape[1] == 1 else "argmax(1)"
         raise ValueError(
             "A 2-d target must contain class probabilities and have the shape of "
             f"logits, {tuple(logits.shape)}, got shape {tuple(target.shape)} and dtype "
-            f"{target.dtype}. For class indices call target.{squeezed}."
+            f"{target.dtype}. For class indices call target.{call}."
         )
     if can_check_values(target):
         low = target.detach().min().item()
