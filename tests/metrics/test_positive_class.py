@@ -14,6 +14,7 @@ from sklearn_calib.evaluation import compare
 from sklearn_calib.metrics import (
     CalibrationAccumulator,
     bootstrap_interval,
+    classwise_calibration_error,
     consistency_test,
     difference_test,
     expected_calibration_error,
@@ -101,8 +102,12 @@ def test_first_label_swaps_the_classes(metric):
 
 def test_refused_with_other_modes(default):
     message = "pos_label must be None unless .* got 'leave' with mode='top_label' and 2"
+    y_true, y_proba = problem()
     with pytest.raises(ValueError, match=message):
-        default(*problem(), mode="top_label", pos_label="leave")
+        default(y_true, y_proba, mode="top_label", pos_label="leave")
+    given = y_true == "leave", y_proba[:, 0]
+    value = default(y_true, given[1], mode="top_label", pos_label="leave")
+    assert_array_equal(value, default(*given, mode="top_label"))
 
 
 def test_refused_with_more_classes(default):
@@ -137,6 +142,7 @@ OF_METRICS = [
     ks_calibration_error,
     smooth_calibration_error,
     partial(net_benefit_score, threshold=0.3),
+    classwise_calibration_error,
 ]
 
 
@@ -164,7 +170,15 @@ def test_functions_of_metrics(measure, function):
     assert_array_equal(function(first, y_true, y_proba[:, 0]), expected)
 
 
-@pytest.mark.parametrize("measure", [OF_METRICS[0], OF_METRICS[1], OF_METRICS[3]])
+def test_intervals_of_two_columns_of_all_classes():
+    y_true, y_proba = problem(12)
+    draws = {"n_resamples": 6, "random_state": 0}
+    expected = bootstrap_interval(classwise_calibration_error, y_true, y_proba, **draws)
+    first = partial(classwise_calibration_error, pos_label="leave")
+    assert bootstrap_interval(first, y_true, y_proba, **draws) == expected
+
+
+@pytest.mark.parametrize("measure", [*OF_METRICS[:2], *OF_METRICS[3:]])
 def test_difference_of_models(measure):
     y_true, y_proba = problem()
     y_other = np.column_stack([y_proba[:, 0] ** 2, 1 - y_proba[:, 0] ** 2])
@@ -222,7 +236,7 @@ def test_scorers_without_a_positive_class(scoring):
         get_scorer(scoring, pos_label="a")
 
 
-@pytest.mark.parametrize("measure", [expected_calibration_error, OF_METRICS[-1]])
+@pytest.mark.parametrize("measure", [expected_calibration_error, OF_METRICS[3]])
 def test_accumulators_refuse_the_label(measure):
     y_true, y_proba = problem()
     sums = CalibrationAccumulator(labels=NAMES, mode="positive").update(y_true, y_proba)

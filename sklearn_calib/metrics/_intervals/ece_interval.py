@@ -192,7 +192,8 @@ def ece_interval(
     0.0
     """
     data = y_true, y_proba, labels, sample_weight, mode, pos_label
-    values, correct, weight = evaluated(read_samples(*data))
+    samples = read_samples(*data, is_symmetric=mode == "classwise")
+    values, correct, weight = evaluated(samples)
     if n_bins == "sweep":
         n_bins = _swept(values, correct, strategy=strategy, sample_weight=weight)
     cells, shape = bin_cells(values, weight, n_bins, strategy)

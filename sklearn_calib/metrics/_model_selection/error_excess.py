@@ -126,9 +126,10 @@ def gap_error(sample: RowSample) -> GapError:
     kind, given = interval_kind(sample.metric)
     given = {**BINS, **(kind.bins or {}), **given}
     labels = sample.options.get("labels")
-    options = given.get("mode"), given.get("pos_label")
-    data = sample.y_true, sample.y_proba, labels, None
-    values, correct, _ = evaluated(read_samples(*data, *options))
+    mode = given.get("mode")
+    data = sample.y_true, sample.y_proba, labels, None, mode, given.get("pos_label")
+    samples = read_samples(*data, is_symmetric=mode == "classwise")
+    values, correct, _ = evaluated(samples)
     if kind.is_cumulated:
         distinct = np.unique(values)
         cells: Ints = np.searchsorted(distinct, values)
