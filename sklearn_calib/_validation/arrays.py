@@ -75,7 +75,8 @@ def column_names(values: Any) -> list[Any]:
     is_frame = any(
         is_instance(values, library, "DataFrame") for library in ("pandas", "polars")
     )
-    return list(values.columns) if is_frame else []
+    names = values.columns if is_frame else []
+    return [name.item() if isinstance(name, np.generic) else name for name in names]
 
 
 def is_dask_array(values: Any) -> bool:

@@ -18,7 +18,7 @@ VALUES = np.array([[0.2, 0.8], [0.3, 0.7]])
 @pytest.mark.parametrize(
     ("labels", "names"),
     [
-        *((TEXTS, names) for names in ([1, 0], ["1", "0"])),
+        *((TEXTS, names) for names in ([1, 0], np.array(["1", "0"]))),
         *product([[1, 0]], ([0, 1], TEXTS)),
         (["1", "0"], TEXTS),
         (["column_1", "column_0"], ["column_0", "column_1"]),
@@ -31,6 +31,7 @@ def test_numbers_in_another_order_are_refused(labels, names):
     with pytest.raises(ValueError, match="in the order of the labels") as error:
         check_columns(y_proba, None, labels)
     message, scope = str(error.value), {"y_proba": y_proba}
+    assert "np." not in message
     are_default = [*map(str, names)] in (TEXTS, ["column_0", "column_1"])
     assert ("Pass y_proba.to_numpy() if they already are" in message) == are_default
     exec(message.partition("eorder them: ")[2].removesuffix("."), scope)
