@@ -35,6 +35,8 @@ from sklearn_calib.calibrators import (
     TopLabelCalibrator,
     VectorScaling,
     VennAbers,
+    get_calibrator,
+    get_calibrator_names,
 )
 
 SUMMED = [
@@ -206,6 +208,49 @@ def test_bad_batches(batches, error, message):
     with pytest.raises(error, match=message):
         calibrator.fit(batches=batches, labels=[0, 1, 2])
     assert not hasattr(calibrator, "classes_")
+
+
+PARTS = [(X[i::4], Y[i::4], WEIGHT[i::4]) for i in range(4)]
+OF_ONE_CLASS = [(x, np.full(50, k // 2)) for k, (x, *_) in enumerate(PARTS)]
+
+
+@ignore_warnings
+@pytest.mark.parametrize("name", get_calibrator_names())
+@pytest.mark.parametrize("parts", [PARTS, OF_ONE_CLASS], ids=["mixed", "one class"])
+@both_ways
+def test_another_order_is_refused(name, parts, keeping, monkeypatch):
+    """Columns and masks of one pass would be joined to the samples of another one."""
+    choose(keeping, monkeypatch)
+    orders = iter([parts, [parts[1], parts[0], *parts[2:]]])
+    with pytest.raises(ValueError, match=r"other rows in chunk 0.*not shuffle"):
+        get_calibrator(name)(from_logits=True).fit(
+            batches=lambda: next(orders), labels=[0, 1, 2]
+        )
+
+
+@ignore_warnings
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda x, y, w: [(x[::-1], y[::-1], w[::-1])], "other rows in chunk 0"),
+        (lambda x, y, w: [(x, np.roll(y, 1), w)], "other rows in chunk 0"),
+        (lambda x, y, w: [(x, y, np.roll(w, 1))], "other rows in chunk 0"),
+        (lambda x, y, _: [(x, y)], "other rows in chunk 0"),
+        (lambda x, y, w: [(x, y, w), (x, y, w)], "200 samples in chunk 1 after 0"),
+    ],
+)
+def test_other_rows_are_refused(change, message):
+    passes = iter([[(X, Y, WEIGHT)], change(X, Y, WEIGHT)])
+    with pytest.raises(ValueError, match=message):
+        TemperatureScaling(from_logits=True).fit(
+            batches=lambda: next(passes), labels=[0, 1, 2]
+        )
+
+
+def test_logits_that_differ_by_rounding_are_the_same():
+    passes = iter([[(X, Y)], [(X * (1 + 1e-4), Y)]])
+    calibrator = TemperatureScaling(from_logits=True)
+    calibrator.fit(batches=lambda: next(passes), labels=[0, 1, 2])
 
 
 def test_arguments_that_batches_exclude():

@@ -240,10 +240,11 @@ class Calibrator(
         batches : callable, default=None
             Function that returns an iterable of chunks `(X, y)` or `(X, y,
             sample_weight)`, for data that do not fit into memory. It is called for each
-            pass over the data and must always return the same chunks. The result is
-            that of a fit to all of them. Calibrators that sort scores, such as
-            one-vs-rest calibrators, keep the scores of eight classes in memory at once,
-            and :class:`BoostingCalibrator` keeps all samples.
+            pass over the data and must always return the same chunks, of the same rows
+            in the same order. The result is that of a fit to all of them. Calibrators
+            that sort scores, such as one-vs-rest calibrators, keep the scores of eight
+            classes in memory at once, and :class:`BoostingCalibrator` keeps all
+            samples.
 
         Returns
         -------
