@@ -85,8 +85,8 @@ def runs_selected_cases(config):
 # `tmp_path` is a folder for each case, and figures are closed.
 CONTEXTS = {
     *("capfd", "close_figures", "dispatch", "elsewhere", "few_threads"),
-    *("monkeypatch", "no_gathering", "nothing_kept", "routing", "threads"),
-    *("tmp_path", "undrawn"),
+    *("monkeypatch", "no_collection", "no_gathering", "nothing_kept", "routing"),
+    *("threads", "tmp_path", "undrawn"),
 }
 
 

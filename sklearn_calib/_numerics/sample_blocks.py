@@ -60,7 +60,8 @@ class Blocks(Restartable[Block]):
     Attributes
     ----------
     given : Blocks
-        The same samples before elementwise functions.
+        The same samples before elementwise functions. It is made when it is asked for,
+        as blocks that refer to themselves would outlive the fit, with their samples.
     """
 
     def __init__(
@@ -72,7 +73,11 @@ class Blocks(Restartable[Block]):
     ) -> None:
         super().__init__(read)
         self.sizes, self.counts, self._prepare = sizes, counts, prepare
-        self.given = self if prepare is None else Blocks(read, sizes, counts)
+        self._read_given = read
+
+    @property
+    def given(self) -> Blocks:
+        return Blocks(self._read_given, self.sizes, self.counts)
 
     def __iter__(self) -> Iterator[Block]:
         prepare = self._prepare
@@ -175,7 +180,8 @@ class Blocks(Restartable[Block]):
         if not self.are_small:
             return self
         kept = Blocks(list(self).__iter__, self.sizes, self.counts)
-        kept.given = kept if self._prepare is None else self.given
+        if self._prepare is not None:
+            kept._read_given = self._read_given
         return kept
 
     @property

@@ -308,7 +308,8 @@ def _find_gamma(slope: Callable[[float], float]) -> float:
     low = 0.0
     for high in GAMMAS:
         if slope(high) >= 0:
-            return brentq(slope, low, high, xtol=1e-13, rtol=1e-13)
+            # The cycle in which SciPy keeps its function does not contain the samples.
+            return brentq(_call, low, high, args=(slope,), xtol=1e-13, rtol=1e-13)
         low = high
     warn(
         f"The gamma with the largest likelihood is above {GAMMAS[-1]:g}; gamma was set "
@@ -317,6 +318,10 @@ def _find_gamma(slope: Callable[[float], float]) -> float:
         ConvergenceWarning,
     )
     return GAMMAS[-1]
+
+
+def _call(value: float, function: Callable[[float], float]) -> float:
+    return function(value)
 
 
 def _best_temperature(

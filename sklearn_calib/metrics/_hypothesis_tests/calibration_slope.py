@@ -294,11 +294,14 @@ def _shift(x: Floats, outcome: Bools, weight: Floats) -> float:
     if frequency > 1 - 1e-6:  # whose complement has few digits
         return -_shift(-x, ~outcome, weight)
 
-    def excess(shift: float) -> Any:
-        return np.average(expit(x + shift), weights=weight) - frequency
-
     middle = logit(frequency)
-    return float(brentq(excess, middle - x.max() - 1, middle - x.min() + 1, xtol=1e-15))
+    low, high = middle - x.max() - 1, middle - x.min() + 1
+    return float(brentq(_excess, low, high, args=(x, frequency, weight), xtol=1e-15))
+
+
+def _excess(shift: float, x: Floats, frequency: float, weight: Floats) -> Any:
+    """Return the mean probability after a shift, minus a frequency."""
+    return np.average(expit(x + shift), weights=weight) - frequency
 
 
 def _weigh(margin: Floats, weight: Floats) -> tuple[Floats, Floats]:
