@@ -186,8 +186,10 @@ def test_a_refused_block_leaves_no_trace():
     accumulator = CalibrationAccumulator(labels=LABELS).update(y_true, y_proba)
     before = to_dict(accumulator)
     y_proba[250] = np.nan
-    with pytest.raises(ValueError, match="y_proba must be finite, got NaN"):
-        accumulator.update(lazy(y_true), lazy(y_proba))
+    message = "Block 3 of the Dask arrays: y_proba must be finite, got NaN"
+    for add in accumulator.update, expected_calibration_error:
+        with pytest.raises(ValueError, match=message):
+            add(lazy(y_true), lazy(y_proba))
     assert to_dict(accumulator) == before
 
 

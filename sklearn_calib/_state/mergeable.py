@@ -32,8 +32,9 @@ class Accumulator(StateMixin, BaseEstimator):
         Returns
         -------
         self : object
-            The object itself. `one + other` returns a new one, and `sum(accumulators)`
-            the sum of any number of them.
+            The object itself. `one + other` returns a new one, and `sum(accumulators,
+            start=empty)` the sum of any number of them, also of none. An accumulator
+            that is added twice counts twice.
 
         Raises
         ------

@@ -107,6 +107,11 @@ def sum_of_blocks(state_of: Callable[..., Any], arrays: dict[str, Any]) -> Any:
 
     arrays : dict of str to Dask array, array-like or None
         Arrays of the same samples, at least one of them a Dask array.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `state_of` raises it. The message starts with the number of the block.
     """
     from dask.array import asarray, blockwise
 
@@ -132,12 +137,26 @@ def sum_of_blocks(state_of: Callable[..., Any], arrays: dict[str, Any]) -> Any:
     # a module faster than one that is defined here.
     state_array = partial(_state_array, state_of, [*given])
     states = blockwise(state_array, (0,), *pairs, adjust_chunks={0: 1}, **options)
+    states = states.map_blocks(_raise_error, meta=np.empty(0, object))
     return states.sum().compute()
 
 
 def _state_array(state_of: Callable[..., Any], names: list[str], *block: Any) -> Array:
+    """Return the state of a block, or the error, in an array."""
     state = np.empty(1, object)
-    state[0] = state_of(**dict(zip(names, block, strict=True)))
+    try:
+        state[0] = state_of(**dict(zip(names, block, strict=True)))
+    except (TypeError, ValueError) as error:
+        state[0] = error
+    return state
+
+
+def _raise_error(state: Array, block_id: tuple[int, ...]) -> Array:
+    """Return the state of a block; raise its error with the number of the block."""
+    error = state[0]
+    if isinstance(error, TypeError | ValueError):
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"Block {block_id[0]} of the Dask arrays: {error}") from error
     return state
 
 

@@ -87,7 +87,7 @@ class Alternatives:
     def sums(self, proba: Floats, codes: Ints, weight: Weights) -> Sums:
         """Return the sums of a batch of at least one sample."""
         total = self.empty()
-        total.counts[1] = len(codes)
+        total.counts[1] = len(codes) if weight is None else np.count_nonzero(weight)
         n_ratios = len(SLOPES) * self.n_classes + len(SHIFTS) * self.n_problems
         for rows in row_blocks(len(codes), n_ratios, FEWEST_ROWS):
             part = np.ones(len(codes[rows])) if weight is None else weight[rows]

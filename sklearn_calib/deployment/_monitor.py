@@ -121,7 +121,7 @@ class CalibrationMonitor(Accumulator):
         Number of batches.
 
     n_samples_ : int
-        Number of samples.
+        Number of samples with positive weight.
 
     See Also
     --------
@@ -327,7 +327,7 @@ class CalibrationMonitor(Accumulator):
 
     @property
     def n_samples_(self) -> int:
-        """Number of samples."""
+        """Number of samples with positive weight."""
         return int(sum(block.counts[1] for block in getattr(self, "blocks_", [])))
 
     def diagnose(

@@ -179,19 +179,6 @@ def test_every_way_to_fit_counts_alike(weight, found, with_errors):
         assert f", got {found}" in texts[0], number
 
 
-def test_a_file_without_the_numbers_of_samples_counts_weights(with_errors):
-    logits, y = with_errors(5)
-    sums = TemperatureAccumulator(labels=[0, 1], from_logits=True)
-    document = to_dict(sums.update(logits, y, np.full(1000, 2.0)))
-    assert len(warnings_of_few(from_dict(document).calibrator)) == 1
-    del document["object"]["state"]["n_rows_"]
-    loaded = from_dict(document)
-    assert not warnings_of_few(loaded.calibrator)
-    assert not warnings_of_few((sums + loaded).calibrator)
-    again = from_dict(to_dict(sums + loaded))
-    assert np.isnan(again.n_rows_).all()
-
-
 def test_a_map_that_is_known_needs_no_errors(with_errors):
     assert not warnings_of_few(FocalPosterior(gamma=2).fit, *_proba(with_errors(0)))
     assert warnings_of_few(FocalPosterior().fit, *_proba(with_errors(0)))

@@ -52,7 +52,10 @@ class TemperatureAccumulator(Accumulator):
 
     n_rows_ : ndarray of shape (2,)
         Numbers of samples with positive weight, and of those that are misclassified.
-        NaN after files of version 0.1.0, which do not contain them, are added.
+
+    n_samples_ : int
+        Number of samples with positive weight. Compare it with the expected number, as
+        a part that was lost or merged twice changes the temperature without a warning.
 
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
@@ -101,8 +104,13 @@ class TemperatureAccumulator(Accumulator):
         return {
             "n_features_in_": Count("n_features_in_"),
             "sums_": Numbers(n_sums, range=NON_NEGATIVE),
-            "n_rows_": Numbers(2, range=NON_NEGATIVE, is_optional=True),
+            "n_rows_": Numbers(2, range=NON_NEGATIVE),
         }
+
+    @property
+    def n_samples_(self) -> int:
+        """Number of samples with positive weight."""
+        return int(self.n_rows_[0]) if self._has_seen() else 0
 
     def update(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
@@ -216,18 +224,15 @@ class TemperatureAccumulator(Accumulator):
 
     def _get_state(self) -> dict[str, Any]:
         own = vars(self)
-        n_features = own.get("n_features_in_", len(self.labels))
-        n_rows = own.get("n_rows_", np.zeros(2))
         return {
-            "n_features_in_": n_features,
+            "n_features_in_": own.get("n_features_in_", len(self.labels)),
             "sums_": own.get("sums_", np.zeros(len(NODES) + 4)),
-            **({} if np.isnan(n_rows).any() else {"n_rows_": n_rows}),
+            "n_rows_": own.get("n_rows_", np.zeros(2)),
         }
 
     def _set_state(self, state: dict[str, Any]) -> None:
         if state["sums_"][0] > 0:
-            n_rows = state.get("n_rows_", np.full(2, np.nan))
-            self._add(state["sums_"], n_rows, state["n_features_in_"])
+            self._add(state["sums_"], state["n_rows_"], state["n_features_in_"])
 
     def _add(self, sums: Floats, n_rows: Floats, n_features: int) -> Self:
         """Add sums to the stored ones."""

@@ -106,6 +106,11 @@ class CalibrationAccumulator(Accumulator):
         Sums over the samples of weight, correctness, confidence, Brier score and log
         loss.
 
+    n_samples_ : int
+        Number of samples with positive weight. Compare it with the number of samples
+        that were expected: a part that was lost or merged twice changes the errors
+        without a warning.
+
     factor_ : float
         Power of two by which the weights in these sums are multiplied. It is 1 unless a
         weight is above 1e30, or all weights of a chunk are below 1e-30.
@@ -171,6 +176,7 @@ class CalibrationAccumulator(Accumulator):
     """
 
     groups_: dict[Any, Self]
+    n_samples_: int = 0
     _parameter_constraints = {
         "labels": ["array-like"],
         "n_bins": COUNT,
@@ -718,9 +724,9 @@ class CalibrationAccumulator(Accumulator):
     def _sums(self) -> Sums:
         """Return the sums of all samples, of which there may be none."""
         if self._has_seen():
-            return Sums(self.cells_, self.totals_, self.factor_)
+            return Sums(self.cells_, self.totals_, self.factor_, self.n_samples_)
         empty = Cells(np.empty(0, int), np.empty((3, 0)))
-        return Sums(dict.fromkeys(self._modes(), empty), np.zeros(5), 1.0)
+        return Sums(dict.fromkeys(self._modes(), empty), np.zeros(5), 1.0, 0)
 
     def _add_to_group(self, name: Any, new: Sums) -> None:
         """Add sums to the accumulator of a group."""
@@ -761,12 +767,16 @@ class CalibrationAccumulator(Accumulator):
             new = self._sums().add(new)
         else:
             self._settings_seen, self.groups_ = self._settings(), {}
-        self.cells_, self.totals_, self.factor_ = new
+        self.cells_, self.totals_, self.factor_, self.n_samples_ = new
         return self
 
     @property
     def _state_schema(self) -> dict[str, Spec]:
-        schema: dict[str, Spec] = {"totals_": Numbers(5), "factor_": Number(POSITIVE)}
+        schema: dict[str, Spec] = {
+            "totals_": Numbers(5),
+            "factor_": Number(POSITIVE),
+            "n_samples_": Number(NON_NEGATIVE),
+        }
         for mode in self._modes():
             size = f"n_{mode}"
             schema[f"{mode}_place_"] = Numbers(
@@ -778,9 +788,10 @@ class CalibrationAccumulator(Accumulator):
         return schema
 
     def _get_state(self) -> dict[str, Any]:
-        cells, totals, factor = self._sums()
+        cells, totals, factor, n_samples = self._sums()
         most = max(len(each.sums) for each in cells.values())
         state: dict[str, Any] = {"totals_": totals, "factor_": factor}
+        state["n_samples_"] = n_samples
         for mode, each in cells.items():
             state[f"{mode}_place_"] = each.place.astype(np.float64)
             state[f"{mode}_sums_"] = each.sums if most == 3 else each.with_squares()
@@ -814,6 +825,7 @@ class CalibrationAccumulator(Accumulator):
         if total > 0:
             self._settings_seen = self._settings()
             self.cells_, self.totals_, self.factor_ = cells, totals, state["factor_"]
+            self.n_samples_ = int(state["n_samples_"])
             names = state.get("group_names_", np.empty(0)).tolist()
             groups = state.get("groups_", [])
             if len(names) != len(groups):

@@ -70,6 +70,7 @@ class Sums(NamedTuple):
     cells: dict[str, Cells]  # by mode
     totals: Floats
     factor: float
+    n_samples: int  # with positive weight
 
     def add(self, other: Sums) -> Sums:
         """Return the sums of both, whose weights have a common factor."""
@@ -79,7 +80,8 @@ class Sums(NamedTuple):
             mode: self.cells[mode].scaled(mine).add(each.scaled(its))
             for mode, each in other.cells.items()
         }
-        return Sums(cells, mine * self.totals + its * other.totals, common)
+        totals = mine * self.totals + its * other.totals
+        return Sums(cells, totals, common, self.n_samples + other.n_samples)
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,8 @@ def chunk_sums(
             of_mode = replace(samples, mode=mode)
             column: Column = top if mode == "top_label" else of_mode.column()
             cells[mode] = _row_cells(*column, grid)
-    return Sums(cells, totals, factor) if has_weight else None
+    n_samples = len(top[0]) if top[2] is None else np.count_nonzero(top[2])
+    return Sums(cells, totals, factor, int(n_samples)) if has_weight else None
 
 
 def _top_label_totals(samples: Samples) -> tuple[Column, Floats]:
