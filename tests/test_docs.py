@@ -1,5 +1,7 @@
 """What the documentation shows does what it says."""
 
+import ast
+import builtins
 import doctest
 import inspect
 import re
@@ -36,6 +38,26 @@ def test_page_runs(page, tmp_path, monkeypatch):
     (one,) = DOCS["pictures"](page, 1)
     stored = [one] if one.exists() else sorted(one.parent.glob(f"{one.stem}-[0-9].png"))
     assert drawn == stored, "run python tools/run_docs.py"
+
+
+def test_blocks_of_the_page_on_scaling_run_alone():
+    """Each defines or imports the names that it reads."""
+    page = (CHECKOUT / "doc" / "guide" / "scaling.md").read_text("utf-8")
+    blocks = re.findall(r"^```py(?:thon)?\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    assert len(blocks) > 3
+    for block in blocks:
+        nodes = [*ast.walk(ast.parse(block))]
+        names = [node for node in nodes if isinstance(node, ast.Name)]
+        known = {each.id for each in names if isinstance(each.ctx, ast.Store)}
+        known |= {each.arg for each in nodes if isinstance(each, ast.arg)}
+        known |= {each.name for each in nodes if isinstance(each, ast.FunctionDef)}
+        known |= {
+            (alias.asname or alias.name).partition(".")[0]
+            for each in nodes
+            if isinstance(each, ast.Import | ast.ImportFrom)
+            for alias in each.names
+        }
+        assert not {each.id for each in names} - known - {*dir(builtins)}, block
 
 
 @pytest.mark.parametrize(

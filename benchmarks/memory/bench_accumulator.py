@@ -9,10 +9,13 @@ the peak memory of the process, and the difference between this result and the m
 results of two joblib workers. The smallest run (`--millions 1`) shows the memory of
 Python, its libraries and one chunk. A table compares metrics from the cells of the
 first chunk with those of its samples, and the time of an interval of 1000 draws with
-that of 10 draws in memory.
+that of 10 draws in memory. Then come the CPU seconds of a temperature from a
+`TemperatureAccumulator` and from a fit to the same chunks, and the sizes of pickled
+accumulators of 100,000 rows with weights.
 """
 
 import argparse
+import pickle
 import resource
 from functools import partial, reduce
 from operator import add
@@ -22,6 +25,7 @@ from time import process_time
 import numpy as np
 from sklearn.utils.parallel import Parallel, delayed
 
+from sklearn_calib.calibrators import TemperatureAccumulator, TemperatureScaling
 from sklearn_calib.metrics import (
     CalibrationAccumulator,
     augrc_loss,
@@ -113,6 +117,48 @@ def compare_metrics():
     print(f"1000 draws of the cells {from_cells:.1f} s")
 
 
+def compare_temperatures(n_chunks=4):
+    """Print the CPU seconds of a temperature from sums and from a fit in chunks."""
+    options = {"labels": range(N_CLASSES), "from_logits": True}
+    chunks = []
+    for seed in range(n_chunks):
+        labels, proba = chunk(seed)
+        chunks.append((np.log(np.maximum(proba, 1e-30)), labels))
+
+    def add():
+        total = TemperatureAccumulator(**options)
+        for part in chunks:
+            total.update(*part)
+        return total.calibrator()
+
+    def fit():
+        scaling = TemperatureScaling(from_logits=True)
+        return scaling.fit(batches=lambda: chunks, labels=range(N_CLASSES))
+
+    from_sums, one = seconds(add)
+    exact, other = seconds(fit)
+    error = abs(one.temperature_ / other.temperature_ - 1)
+    print(
+        f"temperature of {n_chunks}e6 rows: sums {from_sums:.1f} s, fit {exact:.1f} s, "
+        f"ratio {from_sums / exact:.1f}, relative difference {error:.0e}"
+    )
+
+
+def show_sizes():
+    """Print the sizes of accumulators, by strategy, mode and number of classes."""
+    rng = np.random.default_rng(0)
+    for n_classes in (10, 100):
+        proba = rng.standard_exponential((N_ROWS // 10, n_classes)) ** 2
+        proba /= proba.sum(axis=1, keepdims=True)
+        data = rng.integers(n_classes, size=len(proba)), proba, rng.random(len(proba))
+        for mode in ("top_label", "classwise"):
+            for strategy in ("uniform", "quantile"):
+                options = {"mode": mode, "strategy": strategy}
+                total = CalibrationAccumulator(labels=range(n_classes), **options)
+                size = len(pickle.dumps(total.update(*data)))
+                print(f"{n_classes} classes, {mode}, {strategy}: {size / 1e6:.2f} MB")
+
+
 def peak():
     """Return the peak memory of this process in MiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -136,6 +182,8 @@ def main():
     print(f"ratio {ours / function:.2f}")
     print(f"peak memory {peak():.0f} MiB")
     compare_metrics()
+    compare_temperatures()
+    show_sizes()
     seeds = np.array_split(np.arange(options.merged), 2)
     one, _ = accumulated(range(options.merged), strategy)
     parts = Parallel(n_jobs=2)(delayed(accumulated)(part, strategy) for part in seeds)

@@ -6,22 +6,26 @@ Trains networks of several sizes for an epoch of 4 batches, with one thread, wit
 threads of torch (two on a machine with two cores), and with the number that
 `n_threads="auto"` chooses. The three are interleaved, and the median of the repeats is
 printed: seconds, and seconds of CPU time of all threads. Then a grid search of small
-networks on the digits, with `n_jobs` of 1 and 2. The times of several threads depend on
-what else the machine does, since threads of torch wait for each other; the printed load
-average tells how busy it was. Run it without `OMP_NUM_THREADS`.
+networks on the digits, with `n_jobs` of 1 and 2, and the interval of an AURC, first
+with new processes, then with those of the call before. The times of several threads
+depend on what else the machine does, since threads of torch wait for each other; the
+printed load average tells how busy it was. Run it without `OMP_NUM_THREADS`.
 """
 
 import argparse
 import os
 import time
+from functools import partial
 
 import numpy as np
 import torch
+from joblib.externals.loky import get_reusable_executor
 from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV
 
 from sklearn_calib import NeuralClassifier
 from sklearn_calib.estimators import ConvNet
+from sklearn_calib.metrics import aurc_loss, bootstrap_interval
 
 BATCH = 128
 # Name, shape of a sample, parameters of the network.
@@ -91,6 +95,27 @@ def compare_searches(settings, repeats, max_epochs):
         show(f"search, n_jobs={n_jobs}", compare(fit, settings, repeats))
 
 
+def compare_draws():
+    """Print the seconds of an interval for each number of samples and `n_jobs`."""
+    for n_samples in (1000, 10_000, 100_000):
+        rng = np.random.default_rng(0)
+        data = rng.integers(3, size=n_samples), rng.dirichlet(np.ones(3), n_samples)
+        # Processes that are started by the second call, and found by the third.
+        get_reusable_executor().shutdown()
+        walls = [
+            time_of(partial(interval_of_aurc, *data, n_jobs=n_jobs))[0]
+            for n_jobs in (1, 2, 2)
+        ]
+        cells = "".join(f"{wall:10.1f}" for wall in walls)
+        print(f"{f'interval of {n_samples} samples: 1, 2, 2 jobs':<46}{cells}")
+
+
+def interval_of_aurc(y_true, y_proba, n_jobs):
+    bootstrap_interval(
+        aurc_loss, y_true, y_proba, n_resamples=100, n_jobs=n_jobs, random_state=0
+    )
+
+
 def main():
     """Parse the arguments and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
@@ -105,6 +130,7 @@ def main():
     print(f"{'network, multiply-adds of a batch':<36}{heads}")
     compare_networks(settings, args.repeats)
     compare_searches(settings, args.repeats, args.epochs)
+    compare_draws()
     print(f"# load average {', '.join(f'{each:.1f}' for each in os.getloadavg())}")
 
 
