@@ -14,7 +14,6 @@ from scipy.special import softmax
 from sklearn.base import clone
 
 from sklearn_calib import NeuralClassifier, RefCalClassifier
-from sklearn_calib._state.mergeable import Accumulator
 from sklearn_calib.calibrators import (
     IsotonicCalibration,
     JointIsotonicCalibration,
@@ -24,7 +23,7 @@ from sklearn_calib.calibrators import (
     get_calibrator_names,
 )
 from sklearn_calib.deployment import CalibrationMonitor
-from sklearn_calib.metrics import CalibrationAccumulator
+from sklearn_calib.metrics import CalibrationAccumulator, calibration_slope
 
 RNG = np.random.default_rng(2)
 LOGITS = 2 * RNG.standard_normal((60, 3))
@@ -94,9 +93,7 @@ def test_calibrators_after_fit(name):
 
 @pytest.mark.usefixtures("no_collection")
 def test_accumulators():
-    members = {TemperatureAccumulator, CalibrationAccumulator, CalibrationMonitor}
-    assert members == {*Accumulator.__subclasses__()}
-    for member in members:
+    for member in TemperatureAccumulator, CalibrationAccumulator, CalibrationMonitor:
         chunks, accumulator = Chunks(softmax(LOGITS, axis=1)), member(labels=LABELS)
         first = next(iter(inspect.signature(accumulator.update).parameters))
         for _ in range(3):
@@ -104,6 +101,21 @@ def test_accumulators():
             accumulator.update(*(pair if first == "X" else pair[::-1]))
             del pair
             assert chunks.n_living == 0
+
+
+@pytest.mark.usefixtures("no_collection")
+def test_numbers_of_each_sample_in_the_search_for_a_root():
+    """A cycle of SciPy's function would contain those of `calibration_slope`."""
+    gc.collect()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        calibration_slope(Y, softmax(LOGITS, axis=1))
+        gc.collect()
+        kept = [each for cell in gc.garbage for each in gc.get_referents(cell)]
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+    assert not [each for each in kept if np.size(each) == len(Y)]
 
 
 @pytest.mark.parametrize(
