@@ -215,6 +215,8 @@ def display(kind):
 
     for setting in ("three", "two"):
         yield setting, call, parameters(kind.from_predictions)
+    if kind._response != "predict_proba":  # the fitted model is a plain classifier
+        return
     required = {
         key: parameter
         for key, parameter in parameters(kind.from_predictions).items()
