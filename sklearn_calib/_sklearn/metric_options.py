@@ -21,7 +21,7 @@ from sklearn_calib._validation.declarations import did_you_mean, interval_kind
 from sklearn_calib._validation.labels import as_labels, encode_labels
 from sklearn_calib._validation.probabilities import check_proba_shape
 from sklearn_calib._validation.samples import choose_positive
-from sklearn_calib._validation.types import Metric, Options
+from sklearn_calib._validation.types import Array, Ints, Metric, Options
 
 POSITIONAL = {Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD}
 # What the functions pass themselves.
@@ -94,42 +94,60 @@ def metric_input(
 ) -> tuple[Any, Options]:
     """Return the probabilities and keyword arguments with which to call a metric.
 
-    Labels and columns are sorted for metrics that are not those of this package.
+    Labels and columns are sorted for metrics that are not those of this package, and in
+    the order of a metric's own labels for a partial that fixes them.
     """
     given = {}
     if sample_weight is not None:
         _check_takes_weights(metric)
         given["sample_weight"] = sample_weight
-    takes_labels = takes(metric, "labels")
-    if takes_labels:
-        pos_label = fixed_by_partial(metric, "pos_label", None)
-        labels = choose_positive(y_true, y_proba, labels, pos_label)
+    labels = known_labels(metric, y_true, y_proba, labels)
     if labels is None:
         return y_proba, given
+    takes_labels = takes(metric, "labels")
     if takes_labels:
         given["labels"] = labels
     classes = as_labels(labels, "labels")
-    order = np.argsort(classes)
+    order = _column_order(metric, classes)
     is_multilabel = np.shape(y_true)[1:] not in ((), (1,))
     if is_multilabel or np.array_equal(order, np.arange(len(classes))):
         return y_proba, given
-    function, _, options = _parts(metric)
     proba = check_proba_shape(y_proba, allow_1d=True)
-    of_pos_label = proba.ndim == 1 and options.get("pos_label") is not None
+    pos_label = fixed_by_partial(metric, "pos_label", None)
+    of_pos_label = proba.ndim == 1 and pos_label is not None
     if not takes_labels and not of_pos_label:
         raise ValueError(
             "labels must be sorted for a metric without the parameter labels, got "
             f"{shown(classes.tolist())} with {name_of(metric)!r}. Add the parameter, "
             "or sort the labels and the columns of the probabilities."
         )
-    if follows_labels(function):
-        return y_proba, given
     encode_labels(y_true, labels=labels, n_classes=(*proba.shape, 2)[1])
     if takes_labels:
         given["labels"] = classes[order]
     if of_pos_label:
         return proba, given
     return 1 - proba if proba.ndim == 1 else proba[:, order], given
+
+
+def known_labels(
+    metric: Metric, y_true: ArrayLike, y_proba: Any, labels: ArrayLike | None
+) -> ArrayLike | None:
+    """Return the labels; warn if a metric reads a 1-d array of an unknown class."""
+    has_own = fixed_by_partial(metric, "labels", None) is not None
+    if has_own or not takes(metric, "labels"):
+        return labels
+    pos_label = fixed_by_partial(metric, "pos_label", None)
+    return choose_positive(y_true, y_proba, labels, pos_label)
+
+
+def _column_order(metric: Metric, classes: Array) -> Ints:
+    """Return the order of the classes, and of their columns, that a metric assumes."""
+    if not follows_labels(_parts(metric)[0]):
+        return np.argsort(classes)
+    own, n_classes = fixed_by_partial(metric, "labels", None), len(classes)
+    if own is None:
+        return np.arange(n_classes)
+    return encode_labels(own, labels=classes, n_classes=n_classes, name="labels")
 
 
 def _check_takes_weights(metric: Metric) -> None:
@@ -175,8 +193,11 @@ def name_of(metric: Metric) -> str:
 
 
 def fixed_by_partial(metric: Metric, name: str, value: Any) -> Any:
-    """Return the value, or if it is None, the keyword argument of a partial."""
-    return getattr(metric, "keywords", {}).get(name) if value is None else value
+    """Return the value, or if it is None, the option that a partial fixes.
+
+    It may be that of a metric to which another one passes its options.
+    """
+    return interval_kind(metric)[1].get(name) if value is None else value
 
 
 def without_partial(metric: Metric, options: Options) -> tuple[Metric, Options]:

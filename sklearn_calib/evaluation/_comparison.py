@@ -118,7 +118,8 @@ def compare(
 
     labels : array-like of shape (n_classes,), default=None
         Class label of each column of stored probabilities. By default, the sorted
-        distinct values of `y`. Classifiers have their own `classes_`.
+        distinct values of `y`. Classifiers have their own `classes_`, and are read in
+        this order if it contains the same labels.
 
     sample_weight : array-like of shape (n_samples,), default=None
         Sample weights.
@@ -345,8 +346,10 @@ def _predict(
                 "of its own predictions, such as accuracy, use its method predict.",
                 UserWarning,
             )
-        # In one order, so that all classifiers have the same positive class.
+        # In one order, so that all rows have the same positive class.
         classes = np.unique(estimator.classes_)
+        if labels is not None and {*classes.tolist()} == {*np.asarray(labels).tolist()}:
+            classes = np.asarray(labels)
         proba = predict_scores(estimator, X, False, classes)
         if len(proba) != len(y):
             raise ValueError(

@@ -9,12 +9,8 @@ from functools import partial
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from sklearn.metrics import (
-    brier_score_loss,
-    get_scorer,
-    log_loss,
-    make_scorer,
-)
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import brier_score_loss, get_scorer, log_loss, make_scorer
 
 from sklearn_calib import deployment, evaluation, metrics
 from sklearn_calib.deployment import (
@@ -220,3 +216,35 @@ def test_differences_by_the_name_of_a_scorer(scoring):
     test = FUNCTIONS["difference_test"]
     expected = test(scoring, Y, PROBA, CLASSES)
     assert_allclose(test(scoring, Y, PROBA[:, ORDER], CLASSES[ORDER]), expected)
+
+
+def test_own_labels_of_a_metric():
+    """Its other options are in their order, whatever the order of the columns."""
+    cost = partial(
+        expected_cost_loss,
+        costs=[[0, 1, 3], [1, 0, 1], [5, 1, 0]],
+        labels=CLASSES[ORDER],
+    )
+    expected = cost(Y, PROBA[:, ORDER])
+    options = {"labels": CLASSES, "n_resamples": 0}
+    table = compare({"a": PROBA}, None, Y, metrics={"cost": cost}, **options)
+    assert table.loc["a", ("cost", "value")] == expected
+    groups = {"groups": GROUPS, "labels": CLASSES}
+    table = per_group(cost, Y, PROBA, **groups)
+    assert table.loc["overall", "value"] == expected
+    of_groups = partial(worst_group, cost, groups=np.zeros(12))
+    found = consistency_test(of_groups, Y, PROBA, labels=CLASSES, **FEW)
+    assert found.statistic == expected
+    found = consistency_test(of_groups, Y, PROBA[:, ORDER], **FEW)
+    assert found.statistic == expected
+
+
+def test_classifiers_and_arrays_are_compared_in_one_order():
+    y = np.where(Y == "ash", "yes", "no")
+    X = np.random.default_rng(1).normal(size=(12, 1))
+    model = LogisticRegression().fit(X, y)
+    proba = model.predict_proba(X)[:, ::-1]
+    metric = partial(net_benefit_score, threshold=0.2)
+    options = {"metrics": {"nb": metric}, "labels": ["yes", "no"], "n_resamples": 0}
+    values = compare({"a": proba, "model": model}, X, y, **options)["nb", "value"]
+    assert values["a"] == values["model"] == metric(y, proba, labels=["yes", "no"])
