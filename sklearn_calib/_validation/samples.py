@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from numbers import Number, Real
@@ -30,11 +29,11 @@ from sklearn_calib._validation.arrays import (
 )
 from sklearn_calib._validation.dask_arrays import labels_of_blocks, lazy_columns
 from sklearn_calib._validation.declarations import StrOptions
+from sklearn_calib._validation.fit_warnings import warn
 from sklearn_calib._validation.labels import (
     as_labels,
     classes_of,
     code_of_label,
-    distinct_labels,
     encode_labels,
     one_column,
 )
@@ -561,17 +560,18 @@ def choose_positive(y_true: Any, y_proba: Any, labels: Any, pos_label: Any) -> A
     is_given = labels is not None or pos_label is not None
     if is_given or np.shape(y_proba)[1:] not in ((), (1,)):
         return labels
-    y_true = as_labels(y_true, "y_true")
+    y_true = one_column(as_labels(y_true, "y_true"))
     if y_true.dtype.kind in "biuf":
         return None
-    classes, _ = distinct_labels(y_true, "y_true")
-    if len(classes) != 2 or isinstance(classes[1], Number):
+    # Faster than the set of all labels.
+    others = y_true[y_true != y_true[:1]]
+    if not len(others) or (others != others[0]).any() or isinstance(others[0], Number):
         return None
-    warnings.warn(
+    classes = sorted([*y_true[:1].tolist(), *others[:1].tolist()])
+    warn(
         "pos_label or labels should be passed with a 1-d y_proba if the labels are not "
         f"numbers, got neither. The class is taken to be {classes[1]!r}. Pass "
         f"pos_label={classes[1]!r} or labels={classes} if it is.",
-        UserWarning,
     )
     return classes
 

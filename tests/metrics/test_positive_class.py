@@ -8,6 +8,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from sklearn import config_context
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
 
 from sklearn_calib import metrics
 from sklearn_calib.evaluation import compare
@@ -42,6 +43,7 @@ SYMMETRIC = {
     and name != "hosmer_lemeshow_test"
 }
 EXCUSED = {"test_refused_with_other_modes": SYMMETRIC}
+ece = expected_calibration_error
 NAMES = np.array(["leave", "stay"])
 
 
@@ -129,6 +131,25 @@ def test_class_of_one_column_is_told(default):
     default(y_true == "stay", column)
     default(np.where(y_true == "stay", 2, 1).astype(object), column)
     default(y_true, y_proba)
+
+
+def test_class_of_one_column_is_told_once():
+    """Not for each of several metrics, draws or models."""
+    y_true, y_proba = problem(12)
+    given = y_true, y_proba[:, 1]
+    few = {"n_resamples": 3, "random_state": 0}
+    metrics_of_groups = {"a": ece, "b": log_loss}
+    for function, args in (
+        (partial(per_group, groups=np.arange(12) % 2), (metrics_of_groups, *given)),
+        (partial(difference_test, **few), (log_loss, *given, given[1])),
+        (partial(bootstrap_interval, **few), (lambda y, p: ece(y, p), *given)),
+    ):
+        with pytest.warns(UserWarning, match="class is taken to be 'stay'") as told:
+            function(*args)
+        assert len(told) == 1
+    first = partial(worst_group, partial(ece, pos_label="leave"), groups=np.zeros(12))
+    expected = consistency_test(ece, y_true == "leave", given[1], **few)[2]
+    assert_array_equal(consistency_test(first, *given, **few)[2], expected)
 
 
 def test_unknown_label(default):

@@ -12,7 +12,9 @@ from numpy.typing import ArrayLike
 
 from sklearn_calib._sklearn.metric_options import (
     as_number,
+    check_options,
     fixed_by_partial,
+    known_labels,
     metric_input,
     refuse_options,
     with_options,
@@ -210,6 +212,10 @@ def per_group(
         settings |= {"n_resamples": n_resamples, "random_state": random_state}
         settings |= {"n_jobs": n_jobs, "verbose": verbose}
         _check_names(metric)
+        for each in metric.values():
+            check_options(each, {}, per_group)
+            # A warning is issued once, not for each metric.
+            settings["labels"] = known_labels(each, y_true, y_proba, settings["labels"])
         return _side_by_side(
             {
                 name: per_group(each, y_true, y_proba, **settings)

@@ -10,7 +10,12 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 from sklearn.utils import check_random_state
 
-from sklearn_calib._sklearn.metric_options import name_of, refuse_options, with_options
+from sklearn_calib._sklearn.metric_options import (
+    known_labels,
+    name_of,
+    refuse_options,
+    with_options,
+)
 from sklearn_calib._sklearn.scorer_objects import metric_and_input
 from sklearn_calib._validation.declarations import (
     INTERVAL,
@@ -30,7 +35,6 @@ from sklearn_calib._validation.types import Array, Metric, Options, Seed, Weight
 from sklearn_calib.metrics._draws import (
     RowSample,
     check_number,
-    fixed_by_partial,
     measure_draws,
     take_sample,
 )
@@ -241,13 +245,14 @@ def difference_test(
     metric = with_options(metric, options, difference_test)
     check_takes_labels(metric)
     _check_has_test(metric)
-    samples = []
-    for name, proba in probas.items():
-        data = metric, y_true, proba, labels, sample_weight
-        samples.append(take_sample(*data, stratify=False, name=name))
-        if fixed_by_partial(metric, "labels", labels) is None:
-            labels = samples[0].options.get("labels")  # after a warning
-    a, b = samples
+    # A warning is issued once, not for each model.
+    labels = known_labels(metric, y_true, y_proba_a, labels)
+    a, b = (
+        take_sample(
+            metric, y_true, proba, labels, sample_weight, stratify=False, name=name
+        )
+        for name, proba in probas.items()
+    )
     _check_values(a, "y_proba_a")
     _check_values(b, "y_proba_b")
     if a.y_proba.shape != b.y_proba.shape:
