@@ -155,14 +155,13 @@ def _check_takes_weights(metric: Metric) -> None:
     if not takes(metric, "sample_weight"):
         raise TypeError(
             "metric must have the parameter sample_weight for samples with weights, "
-            f"got {name_of(metric)!r}. Add the parameter and weight the samples by it, "
-            "or do not pass weights."
+            f"got {name_of(metric)!r}. Add the parameter and weight the samples by it."
         )
 
 
 def as_number(value: Any) -> float:
     """Return the value of a metric; raise TypeError unless it is a number."""
-    if np.ndim(value) != 0 or not isinstance(value, SupportsFloat):
+    if not isinstance(value, SupportsFloat) or np.ndim(value) != 0:
         raise TypeError(
             f"metric must return a number, got {type(value).__name__}. Use "
             "functools.partial to set options with which it does, or a function that "

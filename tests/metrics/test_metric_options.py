@@ -17,6 +17,7 @@ from sklearn_calib.metrics import (
     CalibrationAccumulator,
     aurc_loss,
     bootstrap_interval,
+    calibration_slope,
     consistency_test,
     difference_test,
     expected_calibration_error,
@@ -213,7 +214,7 @@ def test_weights_for_a_metric_without_them():
     def own(y, p):
         return float(np.mean(y == p))
 
-    match = "metric must have the parameter sample_weight .*'own'.* not pass weights"
+    match = "metric must have the parameter sample_weight .*'own'. Add the"
     weight = {"sample_weight": np.ones(30)}
     for name in ("bootstrap_interval", "consistency_test", "per_group", "worst_group"):
         with pytest.raises(TypeError, match=match):
@@ -231,8 +232,12 @@ def test_a_metric_that_returns_several_numbers(name):
     if name == "CalibrationAccumulator.compute":
         assert len(ONE[name](spiegelhalter_test)) == 2
         return
-    with pytest.raises(TypeError, match=r"metric must return a number, got .*\)\[0\]"):
+    match = r"metric must return a number, got .*\)\[0\]"
+    with pytest.raises(TypeError, match=match):
         ONE[name](spiegelhalter_test)
+    if "Accumulator" not in name:
+        with pytest.raises(TypeError, match=match):
+            ONE[name](calibration_slope)  # of arrays and numbers
 
 
 def test_a_scorer_that_returns_several_numbers():

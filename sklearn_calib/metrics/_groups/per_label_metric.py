@@ -179,8 +179,9 @@ def per_label(
     if "labels" in signature(metric).parameters:
         of_one = partial(metric, **{"labels": [0, 1], **options})
     pairs = [*zip(y_true.T, y_proba.T, strict=True)]
-    values = np.array([of_one(y, proba) for y, proba in pairs])
-    mean = as_number(values.mean(axis=0)) if average == "macro" else None
+    read = as_number if average == "macro" else np.asarray
+    values = np.array([read(of_one(y, proba)) for y, proba in pairs])
+    mean = float(values.mean()) if average == "macro" else None
     if confidence_level is None:
         return values if mean is None else mean
 
