@@ -1,7 +1,7 @@
 """Declarations of functions: types of their options, interval of their value."""
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import partial
@@ -87,7 +87,8 @@ def interval_kind(metric: Metric) -> tuple[IntervalKind, dict[str, Any]]:
     has the kind of the metric of each label, without bins.
     """
     function, given = getattr(metric, "func", metric), getattr(metric, "keywords", {})
-    kind = _KINDS.get(function, _RESAMPLED)
+    is_known = isinstance(function, Hashable) and function in _KINDS
+    kind = _KINDS[function] if is_known else _RESAMPLED
     if kind.takes_metric and isinstance(metric, partial) and metric.args:
         kind, given = interval_kind(metric.args[0])
         kind = replace(kind, bins=None, is_cumulated=False)

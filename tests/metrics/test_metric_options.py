@@ -1,6 +1,7 @@
 """All functions that take a metric pass their other keyword arguments to it."""
 
 import inspect
+from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 
@@ -259,3 +260,18 @@ def test_options_beside_the_metric_of_a_partial():
         )
     ]
     assert values[0] == values[1]
+
+
+@dataclass
+class Brier:
+    """Brier score as a function of the probability of one of two labels."""
+
+    label: int = 1
+
+    def __call__(self, y_true, y_proba):
+        return float(np.mean(((y_true == self.label) - y_proba) ** 2))
+
+
+def test_metrics_that_cannot_be_hashed():
+    expected = bootstrap_interval(Brier().__call__, Y, P, **FEW)
+    assert bootstrap_interval(Brier(), Y, P, **FEW) == expected

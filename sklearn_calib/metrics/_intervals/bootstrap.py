@@ -141,8 +141,10 @@ def bootstrap_interval(
     Notes
     -----
     Draws are represented by weights, or by repeated samples for a metric without the
-    parameter `sample_weight`. Draws for which the metric is undefined, such as the
-    AUROC if a class is not drawn, are ignored. `stratify=True` avoids them.
+    parameter `sample_weight`. Such a metric must not use other arrays with a value for
+    each sample, such as groups, because only labels and probabilities are drawn. Draws
+    for which the metric is undefined, such as the AUROC if a class is not drawn, are
+    ignored. `stratify=True` avoids them.
 
     With the fraction :math:`b` of draws below the value, :math:`z_0 = \Phi^{-1}(b)`,
     and the acceleration :math:`a`, the limits of "bca" are the quantiles
