@@ -161,7 +161,7 @@ def _check_takes_weights(metric: Metric) -> None:
 
 def as_number(value: Any) -> float:
     """Return the value of a metric; raise TypeError unless it is a number."""
-    if not isinstance(value, SupportsFloat) or np.ndim(value) != 0:
+    if not isinstance(value, SupportsFloat) or getattr(value, "ndim", 0) != 0:
         raise TypeError(
             f"metric must return a number, got {type(value).__name__}. Use "
             "functools.partial to set options with which it does, or a function that "
