@@ -21,6 +21,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
 
 from sklearn_calib import (
     CalibratedClassifier,
@@ -280,6 +281,23 @@ def test_all_users_refuse_columns_in_another_order(name):
         USERS[name](WithProba("frame in another order"), X, y)
 
 
+class ListOfClasses(WithProba):
+    """A classifier whose classes are a list of floats."""
+
+    def fit(self, X, y):
+        super().fit(X, y)
+        self.classes_ = self.classes_.astype(float).tolist()
+        return self
+
+
+@pytest.mark.parametrize("name", USERS)
+def test_all_users_take_a_list_of_classes(name):
+    X, y = data(2)
+    found, wanted = (USERS[name](c(), X, y) for c in (ListOfClasses, WithProba))
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(one, other)
+
+
 def test_what_does_not_match_the_classes_is_refused():
     X, y = data(3)
     methods = {WithProba: "predict_proba", WithMargins: "decision_function"}
@@ -306,6 +324,14 @@ def test_labels_of_multilabel_problems(form):
         classifier.classes_, classifier.predict_proba = both, lambda _, r=returned: r
         found = predict_scores(classifier, proba, False, both)
         np.testing.assert_array_equal(found, proba)
+
+
+@pytest.mark.parametrize("name", FITTED_USERS)
+def test_multilabel_classifiers_are_refused_where_one_label_is_needed(name):
+    X, y = data(2)
+    labels = np.column_stack([y == 7, X[:, 0] > 0])
+    with pytest.raises(ValueError, match="must predict one label for each sample"):
+        USERS[name](KNeighborsClassifier(), X, labels.astype(int))
 
 
 class OneVsAll(WithProba):

@@ -227,6 +227,12 @@ def predict_scores(
     name = f"{method} of {kind}"
     if isinstance(classes, list):
         return _join_labels(returned, present, name)
+    if isinstance(present, list) and np.ndim(present[0]):
+        raise ValueError(
+            "estimator must predict one label for each sample, got "
+            f"{type(classifier).__name__}, which was fitted to several. Pass one "
+            "label at a time, or its probabilities to metrics.per_label."
+        )
     scores = as_numbers(on_cpu(returned), name)
     if not from_logits:
         scores = _check_returned_proba(scores, kind)

@@ -65,7 +65,7 @@ class _Converted(ClassifierMixin, BaseEstimator):
 
     def __init__(self, estimator: Any) -> None:
         self.estimator = estimator
-        self.classes_ = estimator.classes_
+        self.classes_ = np.asarray(estimator.classes_)
 
     def predict_proba(self, X: Any) -> Floats:
         # Imported here, because it reads many classifiers of scikit-learn.

@@ -7,7 +7,7 @@ from sklearn.base import clone
 
 from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._sklearn.metadata_routing import abstains
-from sklearn_calib._sklearn.response import has_threshold, predict_scores
+from sklearn_calib._sklearn.response import codes_among, has_threshold, predict_scores
 from sklearn_calib._sklearn.training_data import (
     MatrixLike,
     take,
@@ -272,8 +272,9 @@ class ClassifierCalibrator(Calibrator):
         logits, codes, weight = data.arrays()
         weights = {"sample_weight": weight} if (weight != 1).any() else {}
         self.classifier_ = clone(self.classifier).fit(logits, codes, **weights)
+        present = codes_among(self.classifier_.classes_, np.arange(len(self.classes_)))
         warn_of_absent_classes(
-            np.delete(self.classes_, self.classifier_.classes_),
+            np.delete(self.classes_, present),
             f"{type(self.classifier).__name__} gives these classes the smallest "
             "positive probability of each row",
         )
