@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 import torch
 from skorch.dataset import Dataset
-from torch.utils.data import DataLoader, Subset, TensorDataset, WeightedRandomSampler
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    RandomSampler,
+    Subset,
+    TensorDataset,
+    WeightedRandomSampler,
+)
 
 from sklearn_calib import NeuralClassifier
 from sklearn_calib.estimators import iterate_batches
@@ -159,6 +166,7 @@ def test_accelerate_does_not_divide_the_batches():
         assert len(batches) == 3
 
 
+@pytest.mark.parametrize("kind", [iterate_batches, DataLoader])
 @pytest.mark.parametrize(
     "options",
     [
@@ -167,30 +175,47 @@ def test_accelerate_does_not_divide_the_batches():
         {"batch_sampler": [[4, 0, 1], [2, 3]]},
     ],
 )
-def test_a_sampler_draws_the_training_data(options):
+def test_a_sampler_draws_the_training_data(options, kind):
     """Its order replaces the default shuffle, and a batch sampler the batch size."""
-    net = NeuralClassifier(batch_size=3, max_epochs=1).set_params(
+    net = NeuralClassifier(batch_size=3, max_epochs=1, iterator_train=kind).set_params(
         **{f"iterator_train__{name}": value for name, value in options.items()}
     )
     net.fit(np.eye(8), np.arange(8) % 2)
     assert net.history_[-1, "batches", :, "train_batch_size"] == [3, 2]
 
 
-def test_a_weighted_sampler_has_a_weight_for_each_training_sample():
-    sampler = WeightedRandomSampler([1, 1, 1, 1, 3, 3, 3, 3], 8)
-    net = NeuralClassifier(max_epochs=1, iterator_train__sampler=sampler)
-    net.fit(np.eye(8), np.arange(8) % 2)
-    net.set_params(validation_fraction=0.25)
-    with pytest.raises(ValueError, match=r"sampler must have one weight .* 6, got 8\."):
-        net.fit(np.eye(8), np.arange(8) % 2)
+def test_without_a_sampler_the_data_are_shuffled():
+    """None in a grid of samplers is the default."""
+    none = {"iterator_train__sampler": None, "iterator_train__batch_sampler": None}
+    net = NeuralClassifier(max_epochs=1, iterator_train=DataLoader, random_state=0)
+    losses = [
+        net.set_params(**options).fit(np.eye(8), np.arange(8) % 2).history_
+        for options in ({"batch_size": 1}, none, {"iterator_train__shuffle": False})
+    ]
+    losses = [history[-1, "train_loss"] for history in losses]
+    assert losses[0] == losses[1] != losses[2]
 
 
-def test_a_sampler_of_a_plain_data_loader():
-    net = NeuralClassifier(
-        max_epochs=1, iterator_train=DataLoader, iterator_train__sampler=[4, 0, 1]
+@pytest.mark.parametrize("kind", [iterate_batches, DataLoader])
+@pytest.mark.parametrize(
+    "sampler",
+    [
+        WeightedRandomSampler([1, 1, 1, 1, 3, 3, 3, 3], 8),
+        RandomSampler(range(8), num_samples=2),
+    ],
+)
+@pytest.mark.parametrize("is_batched", [True, False])
+def test_a_random_sampler_is_one_of_the_training_samples(kind, sampler, is_batched):
+    option = {"sampler": sampler}
+    if is_batched:
+        option = {"batch_sampler": BatchSampler(sampler, 4, drop_last=False)}
+    net = NeuralClassifier(max_epochs=1, iterator_train=kind).set_params(
+        **{f"iterator_train__{name}": value for name, value in option.items()}
     )
     net.fit(np.eye(8), np.arange(8) % 2)
-    assert net.history_[-1, "batches", :, "train_batch_size"] == [3]
+    net.set_params(validation_fraction=0.25)
+    with pytest.raises(ValueError, match=r"must draw from 6 .* a sampler for 8\."):
+        net.fit(np.eye(8), np.arange(8) % 2)
 
 
 def test_a_data_loader_takes_no_weights():

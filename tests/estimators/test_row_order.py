@@ -190,3 +190,12 @@ def test_an_iterator_without_a_batch_is_refused():
     )
     with pytest.raises(ValueError, match=r"iterator_train must .* none of 23 samples"):
         net.fit(X, y)
+
+
+def test_an_iterator_that_ends_with_the_first_epoch_is_refused():
+    def generate(dataset, **options):
+        yield from DataLoader(dataset, **options)
+
+    net = clone(NET).set_params(iterator_train=generate, max_epochs=1).fit(X, y)
+    with pytest.raises(ValueError, match=r"iterator_train must .* Return a DataLoader"):
+        net.set_params(max_epochs=2).fit(X, y)

@@ -14,6 +14,7 @@ from torch.utils.data import (
     DataLoader,
     Dataset,
     IterableDataset,
+    RandomSampler,
     SequentialSampler,
     Subset,
     WeightedRandomSampler,
@@ -255,15 +256,6 @@ def _data_loader(
             "sample_weight."
         )
     shuffle = shuffle and not isinstance(dataset, IterableDataset)
-    sampler = options.get("sampler")
-    if isinstance(sampler, WeightedRandomSampler) and (
-        len(sampler.weights) != len(dataset)
-    ):
-        raise ValueError(
-            "The sampler must have one weight for each sample outside the validation "
-            f"set, {len(dataset)}, got {len(sampler.weights)}. Use class_weight, or "
-            "pass the validation set as train_split=predefined_split(...)."
-        )
     if options.get("batch_sampler") is not None:
         return DataLoader(dataset, shuffle=shuffle, **options)
     return DataLoader(dataset, batch_size=batch_size, shuffle=shuffle, **options)
@@ -298,6 +290,26 @@ def check_order(batches: Any, *, predicts: bool) -> None:
             "shuffle, drop_last and sampler, which are for iterator_train, and read an "
             "IterableDataset with at most one worker."
         )
+
+
+def check_sampler(batches: Any) -> None:
+    """Raise ValueError for a random sampler of other than the samples of a dataset."""
+    if not isinstance(batches, DataLoader):
+        return
+    for sampler in (batches.sampler, getattr(batches.batch_sampler, "sampler", None)):
+        if isinstance(sampler, WeightedRandomSampler):
+            n_given = len(sampler.weights)
+        elif isinstance(sampler, RandomSampler):
+            n_given = len(sampler.data_source)
+        else:
+            continue
+        if n_given != len(batches.dataset):
+            raise ValueError(
+                f"The sampler of iterator_train must draw from {len(batches.dataset)} "
+                "samples, the training data without the validation set, got a sampler "
+                f"for {n_given}. Use class_weight, or pass the validation set as "
+                "train_split=predefined_split(...)."
+            )
 
 
 def resolve_dataset(dataset: Any) -> Any:

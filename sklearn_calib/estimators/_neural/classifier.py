@@ -41,6 +41,7 @@ from sklearn_calib.callbacks import (
 from sklearn_calib.estimators._neural.batches import (
     Batch,
     check_order,
+    check_sampler,
     iterate_batches,
     resolve_dataset,
 )
@@ -881,7 +882,9 @@ class NeuralClassifier(
     def get_iterator(self, dataset: Any, training: bool = False) -> Iterable[Any]:
         """Return the mini-batches of a dataset, shuffled for training."""
         batches = self._get_batches(dataset, training)
-        if not training:
+        if training:
+            check_sampler(batches)
+        else:
             check_order(batches, predicts=self._run is None)
         is_validated = self._is_validated(dataset)
         is_encoded = self._run is None or is_validated is not None
@@ -909,7 +912,9 @@ class NeuralClassifier(
             way_out = "Set it to the number of samples in a mini-batch."
             check_has_length(dataset, "batch_size", -1, way_out)
         iterator_train = self.get_params_for("iterator_train")
-        if {"sampler", "batch_sampler"} & {*iterator_train}:
+        if training and iterator_train.get("batch_sampler") is not None:
+            return self.iterator_train(dataset, **iterator_train)
+        if iterator_train.get("sampler") is not None:
             iterator_train = {"shuffle": False, **iterator_train}
         is_ordered = "shuffle" in iterator_train or isinstance(dataset, IterableDataset)
         if is_ordered or not (training and self._run):

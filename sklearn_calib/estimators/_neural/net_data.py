@@ -271,7 +271,8 @@ def refuse_no_batch(batches: Any, dataset: Any, name: str) -> None:
             "epoch."
         )
     given = "an IterableDataset" if is_stream else f"{len(dataset)} samples"
-    reason, way_out = "", "Check it."
+    reason = ""
+    way_out = "Return a DataLoader or a list; a generator ends with the first epoch."
     if drops_last:
         reason = f" with drop_last=True and batch_size={batches.batch_size}"
         way_out = f"Lower batch_size, or remove {name}__drop_last."
