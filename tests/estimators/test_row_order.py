@@ -113,6 +113,25 @@ def test_each_prediction_refuses_other_rows(params):
             call()
 
 
+@pytest.mark.parametrize("function", [iterate_batches, DataLoader])
+def test_functions_that_lose_the_order_are_refused_before_training(function):
+    def train(*batch):
+        raise AssertionError("It was trained.")
+
+    given = {"iterator_valid": partial(function, shuffle=True)}
+    net = clone(NET).set_params(batch_transform=train, **given)
+    data = TensorDataset(torch.tensor(X), torch.tensor(y))
+    calls = [
+        lambda: net.fit(X, y),
+        lambda: net.partial_fit(X, y, classes=[0, 1]),
+        lambda: net.fit(data, classes=[0, 1]),
+        lambda: refcal(augment=train, **of_stage("refine", given)).fit(X, y),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match="iterator_valid must return all samples"):
+            call()
+
+
 def test_options_that_keep_the_order():
     wanted = FITTED.predict_proba(X)
     for params in [
