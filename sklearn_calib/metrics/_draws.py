@@ -46,6 +46,8 @@ from sklearn_calib._validation.types import (
 N_BLOCKS = 100
 # Largest number of parts of the sample that the jackknife leaves out in turn.
 JACKKNIFE_PARTS = 100
+# Largest number of samples of a class that a draw may lack, and of these classes.
+RARE = 20
 
 
 # A function of a seed that returns what is drawn, as arguments of `measure`.
@@ -97,7 +99,13 @@ class RowSample(Resample):
         weight = self.weight if weight is None else weight
         if self.values is not None and y_true is None:
             return float(np.average(self.values, weights=weight))
-        y_true = self.y_true if y_true is None else y_true
+        if y_true is None:
+            if self._needs_absent(weight):
+                return np.nan
+            y_true = self.y_true
+        return self._measure(y_true, weight)
+
+    def _measure(self, y_true: Array, weight: Floats) -> float:
         if self._takes_weights:
             options = {"sample_weight": weight, **self.options}
             return as_number(self.metric(y_true, self.y_proba, **options))
@@ -105,6 +113,37 @@ class RowSample(Resample):
         rows = np.repeat(np.arange(len(weight)), weight.astype(int))
         given = y_true[rows], self.y_proba[rows]
         return as_number(self.metric(*given, **self.options))
+
+    def _needs_absent(self, weight: Floats) -> bool:
+        """Return whether the metric is undefined without a class that was not drawn.
+
+        It is tried once for each class, as scikit-learn would warn for each draw.
+        """
+        rows, codes = self._rare
+        for code in np.flatnonzero(np.bincount(codes, weight[rows]) == 0).tolist():
+            if code not in self._needed:
+                others = self.weight.copy()
+                others[rows[codes == code]] = 0
+                drawn = {"y_true": self.y_true, "weight": others}
+                self._needed[code] = np.isnan(_measure_or_nan(self._measure, drawn))
+            if self._needed[code]:
+                return True
+        return False
+
+    @cached_property
+    def _needed(self) -> dict[int, bool]:
+        return {}
+
+    @cached_property
+    def _rare(self) -> tuple[Ints, Ints]:
+        """Rows of classes that a draw may lack, and numbers of these classes."""
+        rows = np.flatnonzero(self.weight)
+        values = self.y_true[rows] if self.y_true.ndim == 1 else np.zeros(len(rows))
+        _, codes, counts = np.unique(values, return_inverse=True, return_counts=True)
+        if np.sum(counts <= RARE) > RARE:  # such as first arguments that are not labels
+            return rows[:0], codes[:0]
+        is_rare = counts[codes] <= RARE
+        return rows[is_rare], np.unique(codes[is_rare], return_inverse=True)[1]
 
     @cached_property
     def _takes_weights(self) -> bool:

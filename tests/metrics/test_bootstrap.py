@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from joblib import parallel_config
 from scipy.stats import bootstrap
+from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import (
     average_precision_score,
     brier_score_loss,
@@ -284,6 +285,21 @@ def test_undefined_draws_do_not_count():
             roc_auc_score, y_true, y_proba, stratify=stratify, **options
         )
         assert 0 <= low < 0.75 < high == 1
+
+
+def test_one_warning_of_scikit_learn_for_a_class_that_is_not_drawn():
+    y, proba = np.arange(30) < 2, np.random.default_rng(0).random(30)
+    options = {"n_resamples": 60, "method": "percentile", "random_state": 0}
+
+    def with_both_classes(y_true, y_proba, sample_weight):
+        if not sample_weight[y_true].any():
+            raise ValueError("no positive sample")
+        return roc_auc_score(y_true, y_proba, sample_weight=sample_weight)
+
+    with pytest.warns(UndefinedMetricWarning) as issued:
+        interval = bootstrap_interval(roc_auc_score, y, proba, **options)
+    assert len(issued) == 1
+    assert interval == bootstrap_interval(with_both_classes, y, proba, **options)
 
 
 def test_metric_that_never_varies():
