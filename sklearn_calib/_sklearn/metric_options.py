@@ -18,7 +18,7 @@ from sklearn_calib._sklearn.scorer_objects import (
 )
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import did_you_mean, interval_kind
-from sklearn_calib._validation.labels import as_labels, encode_labels
+from sklearn_calib._validation.labels import as_labels, distinct_labels, encode_labels
 from sklearn_calib._validation.probabilities import check_proba_shape
 from sklearn_calib._validation.samples import choose_positive
 from sklearn_calib._validation.types import Array, Ints, Metric, Options
@@ -143,7 +143,7 @@ def known_labels(
 def _column_order(metric: Metric, classes: Array) -> Ints:
     """Return the order of the classes, and of their columns, that a metric assumes."""
     if not follows_labels(_parts(metric)[0]):
-        return np.argsort(classes)
+        return np.argsort(distinct_labels(classes, "labels")[1])
     own, n_classes = fixed_by_partial(metric, "labels", None), len(classes)
     if own is None:
         return np.arange(n_classes)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score, log_loss, make_scorer
 
-from sklearn_calib._validation.labels import encode_labels
+from sklearn_calib._validation.labels import distinct_labels, encode_labels
 from sklearn_calib._validation.samples import as_columns
 from sklearn_calib._validation.types import Array, Floats, Ints
 
@@ -113,7 +113,7 @@ def column_order(scorer: Any, classes: Array) -> Ints:
     metric, _ = metric_of(scorer)
     labels = metric and metric.keywords.get("labels")
     if labels is None or not follows_labels(metric.func):
-        return np.argsort(classes)
+        return np.argsort(distinct_labels(classes, "labels")[1])
     return encode_labels(labels, labels=classes, n_classes=len(classes), name="labels")
 
 
