@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any, NamedTuple
@@ -126,12 +127,16 @@ def to_proto(
         if not isinstance(last, LinearSVC):
             options[id(last)]["zipmap"] = False
     try:
-        return to_onnx(
-            model,
-            initial_types=initial_types,
-            target_opset=target_opset,
-            options=options or None,  # for an empty dict, it searches the model
-        )
+        with warnings.catch_warnings():
+            # skl2onnx and torch use deprecated names of other packages.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            warnings.simplefilter("ignore", FutureWarning)
+            return to_onnx(
+                model,
+                initial_types=initial_types,
+                target_opset=target_opset,
+                options=options or None,  # for an empty dict, it searches the model
+            )
     except ConversionError:
         raise
     except Exception as error:
