@@ -296,6 +296,7 @@ def check_sampler(batches: Any) -> None:
     """Raise ValueError for a random sampler of other than the samples of a dataset."""
     if not isinstance(batches, DataLoader):
         return
+    dataset: Any = batches.dataset
     for sampler in (batches.sampler, getattr(batches.batch_sampler, "sampler", None)):
         if isinstance(sampler, WeightedRandomSampler):
             n_given = len(sampler.weights)
@@ -303,9 +304,9 @@ def check_sampler(batches: Any) -> None:
             n_given = len(sampler.data_source)
         else:
             continue
-        if n_given != len(batches.dataset):
+        if n_given != len(dataset):
             raise ValueError(
-                f"The sampler of iterator_train must draw from {len(batches.dataset)} "
+                f"The sampler of iterator_train must draw from {len(dataset)} "
                 "samples, the training data without the validation set, got a sampler "
                 f"for {n_given}. Use class_weight, or pass the validation set as "
                 "train_split=predefined_split(...)."
