@@ -348,8 +348,9 @@ def _predict(
             )
         # In one order, so that all rows have the same positive class.
         classes = np.unique(estimator.classes_)
-        if labels is not None and {*classes.tolist()} == {*np.asarray(labels).tolist()}:
-            classes = np.asarray(labels)
+        given = classes if labels is None else as_labels(labels, "labels")
+        if {*classes.tolist()} == {*given.tolist()}:
+            classes = given
         proba = predict_scores(estimator, X, False, classes)
         if len(proba) != len(y):
             raise ValueError(

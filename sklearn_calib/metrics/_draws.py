@@ -96,14 +96,14 @@ class RowSample(Resample):
 
     def measure(self, y_true: Array | None = None, weight: Weights = None) -> float:
         """Return the metric, optionally for other labels or weights."""
-        weight = self.weight if weight is None else weight
         if self.values is not None and y_true is None:
+            weight = self.weight if weight is None else weight
             return float(np.average(self.values, weights=weight))
-        if y_true is None:
-            if self._needs_absent(weight):
-                return np.nan
-            y_true = self.y_true
-        return self._measure(y_true, weight)
+        if weight is None:
+            weight = self.weight
+        elif y_true is None and self._needs_absent(weight):
+            return np.nan
+        return self._measure(self.y_true if y_true is None else y_true, weight)
 
     def _measure(self, y_true: Array, weight: Floats) -> float:
         if self._takes_weights:
