@@ -173,11 +173,11 @@ def find_response(
 
 _MARGINS_HINT = (
     "Margins, such as those of a support vector machine, are not logits. Wrap the "
-    "classifier in CalibratedClassifier with a calibrator that does not depend on the "
-    'origin and the unit of the margins: "auto", PlattScaling, '
+    'classifier in CalibratedClassifier with calibrator="auto", or another that does '
+    "not depend on the origin and the unit of the margins: PlattScaling, "
     "QuadraticLogisticCalibration, IsotonicCalibration, VennAbers, HistogramBinning, "
-    "ScalingBinning, or any classifier. If the values are logits, set "
-    'response_method="decision_function".'
+    "ScalingBinning (underconfident for many classes), or any classifier. If the "
+    'values are logits, set response_method="decision_function".'
 )
 
 

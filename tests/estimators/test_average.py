@@ -226,16 +226,15 @@ def test_explanation_in_words():
     model = fitted_to_margins()
     temperature = round(model.pool_temperature_, 3)
     assert f"calibrated with the temperature {temperature}." in model.explanation_
-    assert "Calibrator of classifier 4 to 6: label 0: Weighted" in model.explanation_
-    assert "PlattScaling()" in model.explanation_
+    assert "Calibrator of classifier 4 to 6: VectorScaling(" in model.explanation_
+    assert "of all margins, then: Weighted average" in model.explanation_
+    assert "VennAbers(): log loss" in model.explanation_
     single = fitted(GaussianNB(), None).explanation_
     assert single == "One classifier. Calibrator: None"
 
 
 def test_margins_are_calibrated_by_default():
     model = fitted_to_margins()
-    for each in model.calibrated_classifiers_[0].calibrator.per_label_.calibrators_:
-        assert each.weights_[0] == 0
     loss = log_loss(Y[TEST], model.predict_proba(X[TEST]))
     platt = clone(model).set_params(calibrator=PlattScaling())
     platt.fit(X[TRAIN], Y[TRAIN])

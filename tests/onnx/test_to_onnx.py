@@ -224,11 +224,12 @@ def test_margins(data, largest_difference, margins):
 
 
 @pytest.mark.parametrize(
-    "calibrator", [PlattScaling(), IsotonicCalibration(), VennAbers(), GaussianNB()]
+    "calibrator",
+    ["auto", PlattScaling(), IsotonicCalibration(), VennAbers(), GaussianNB()],
 )
 @pytest.mark.parametrize("ensemble", [True, False])
 def test_margins_without_probabilities(data, largest_difference, calibrator, ensemble):
-    """They are scaled, and calibrated separately for each class."""
+    """They are scaled, and calibrated separately for each class, except by "auto"."""
     X, y = data
     options = {"ensemble": ensemble, "cv": 2, "n_repeats": 1}
     model = CalibratedClassifier(LinearSVC(), calibrator, **options)

@@ -12,7 +12,7 @@ from sklearn_calib import (
     SelectiveClassifier,
     TemperatureScaling,
 )
-from sklearn_calib.calibrators import Calibrator, PlattScaling
+from sklearn_calib.calibrators import AutoCalibrator, Calibrator, PlattScaling
 from sklearn_calib.deployment import PriorShiftClassifier
 from sklearn_calib.persistence import to_dict
 
@@ -62,6 +62,15 @@ def test_classifiers(table):
         "CalibratedClassifier",
         "CalibratedPair",
         "MarginCalibrator",
+    }
+    margins.set_params(calibrator=AutoCalibrator([PlattScaling()]))
+    assert types(margins.fit(*table)) == {
+        "AutoCalibrator",
+        "PlattScaling",
+        "VectorScaling",
+        "CalibratedClassifier",
+        "CalibratedPair",
+        "JointMarginCalibrator",
     }
     other = CalibratedClassifier(classifier, classifier, **options)
     assert types(other.fit(*table)) == {

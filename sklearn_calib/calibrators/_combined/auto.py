@@ -114,7 +114,7 @@ class AutoCalibrator(Calibrator):
     prior_odds : float, default=1.0
         Prior odds that calibration is better than none. With None, the probabilities
         before calibration have no weight, as for scores without a unit:
-        `CalibratedClassifier` uses None for margins.
+        `CalibratedClassifier` uses None for margins of two classes.
 
     from_logits : bool, default=False
         Whether `X` contains logits. It is not inferred from the values.
@@ -250,13 +250,6 @@ class AutoCalibrator(Calibrator):
         self.cv = cv
         self.prior_odds = prior_odds
         self.from_logits = from_logits
-
-    @property
-    def _accepts_margins(self) -> bool:  # type: ignore[override]
-        """Whether neither the calibrators nor those without use the unit of logits."""
-        given = self.calibrators or []
-        use_no_unit = bool(given) and all(each._accepts_margins for each in given)
-        return use_no_unit and self.prior_odds is None
 
     @property
     def report_(self) -> dict[str, list[Any]]:

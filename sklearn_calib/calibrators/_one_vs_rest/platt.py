@@ -66,7 +66,9 @@ class PlattScaling(_OnlineLogistic):
     scikit-learn's `CalibratedClassifierCV(method="sigmoid")` uses the decision
     function, or the probabilities themselves if there is none. A sigmoid function of
     the probabilities cannot be the identity; with log-odds, the identity is a = 1 and b
-    = 0. For more than two classes, the rows are normalised.
+    = 0. For more than two classes, the rows are normalised. For margins of many
+    classes, such as those of a support vector machine, the result is often
+    underconfident; use `CalibratedClassifier` with "auto".
 
     With `smooth_targets=False`, the log loss has no minimum if a class is separable
     from the rest. Smoothed targets are then used, with a `ConvergenceWarning`.

@@ -71,6 +71,7 @@ from sklearn_calib.estimators._calibrated.average import (
 )
 from sklearn_calib.estimators._calibrated.fold_calibrators import (
     CalibratedPair,
+    JointMarginCalibrator,
     MarginCalibrator,
     accepts_margins,
     check_calibrator,
@@ -97,7 +98,7 @@ def _check_has_interval(classifier: Any) -> bool:
     calibrator = classifier.calibrator
     if "calibrated_classifiers_" in vars(classifier):
         calibrator = classifier.calibrated_classifiers_[0].calibrator
-        if isinstance(calibrator, MarginCalibrator):
+        if isinstance(calibrator, MarginCalibrator | JointMarginCalibrator):
             calibrator = calibrator.calibrator
     if isinstance(calibrator, VennAbers):
         return True
@@ -134,11 +135,10 @@ class CalibratedClassifier(
         fold. Its parameter `from_logits` is set automatically. A name that
         :func:`get_calibrator_names` returns is a calibrator with its default
         parameters, one for each label of a multilabel problem: "auto" is an
-        :class:`AutoCalibrator`, which averages calibrators that do not depend on the
-        unit if the classifier returns margins. Any other classifier is fitted with the
-        logits as features. None leaves the probabilities unchanged, for comparisons in
-        a search. Other calibrators of multilabel problems must be a
-        `PerLabelCalibrator`.
+        :class:`AutoCalibrator`, for margins with other calibrators, see Notes. Any
+        other classifier is fitted with the logits as features. None leaves the
+        probabilities unchanged, for comparisons in a search. Other calibrators of
+        multilabel problems must be a `PerLabelCalibrator`.
 
     cv : int, cross-validation generator or iterable, default=3
         Splitting strategy; an int is the number of stratified folds. Five folds have a
@@ -169,7 +169,7 @@ class CalibratedClassifier(
         QuadraticDiscriminantAnalysis or HistGradientBoostingClassifier. Margins, such
         as those of a support vector machine, are not logits. "auto" uses them if the
         classifier has no `predict_proba` and the calibrator does not depend on their
-        origin and unit, such as `IsotonicCalibration` and `PlattScaling`.
+        origin and unit, such as "auto" and `IsotonicCalibration`.
 
     memory : str, path or joblib.Memory, default=None
         Cache for the classifiers and their predictions, so that a search over
@@ -248,6 +248,14 @@ class CalibratedClassifier(
     least half of their samples. If a class is absent from the test part of a fold, as
     with `LeaveOneOut`, one calibrator is fitted to the held-out predictions of all
     folds.
+
+    For margins of two classes or of labels, "auto" averages :class:`PlattScaling`,
+    :class:`QuadraticLogisticCalibration`, :class:`IsotonicCalibration` and
+    :class:`VennAbers`. For more classes, :class:`VectorScaling` with
+    `penalty="empirical_bayes"` first turns all margins into probabilities, for which
+    the default calibrators, :class:`IsotonicCalibration` and :class:`VennAbers` are
+    averaged. Other calibrators are fitted to the margins of one class at a time; after
+    normalisation, the probabilities of many classes are often underconfident.
 
     A decision threshold belongs outside, where it applies to the calibrated
     probabilities: `TunedThresholdClassifierCV(CalibratedClassifier(...))`. A threshold
@@ -415,7 +423,7 @@ class CalibratedClassifier(
         splits, refit, n_sharing = self._plan(X, y, split_params)
         data = fit_data(X, y, sample_weight)
         task, fold_tasks = begin_folds(self, len(splits) + refit, **data)
-        takes_margins = accepts_margins(for_margins(calibrator))
+        takes_margins = accepts_margins(calibrator)
         with naming_held_out_as(self.held_out_as, self.estimator):
             classifiers, scores, response = fit_and_predict_cached(
                 self.memory,
@@ -439,7 +447,7 @@ class CalibratedClassifier(
         find_response(classifiers[0], self.response_method, takes_margins=takes_margins)
         from_logits = response != "probabilities"
         if response == "margins":
-            calibrator = for_margins(calibrator)
+            calibrator = for_margins(calibrator, self.classes_)
         calibrators: list[Any] = [None] * len(classifiers)
         weights = identity_pool(self.classes_)
         if calibrator is not None:

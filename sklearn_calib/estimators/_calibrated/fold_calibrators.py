@@ -5,6 +5,9 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import clone
 
+from sklearn_calib._expressions.rows import log_of_tiny
+from sklearn_calib._expressions.tensor import Values
+from sklearn_calib._numerics.sample_blocks import Blocks
 from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._sklearn.metadata_routing import abstains
 from sklearn_calib._sklearn.response import codes_among, has_threshold, predict_scores
@@ -13,7 +16,9 @@ from sklearn_calib._sklearn.training_data import (
     take,
     warn_of_absent_classes,
 )
+from sklearn_calib._state.schema import Object
 from sklearn_calib._validation.arrays import shown
+from sklearn_calib._validation.fit_warnings import without_warnings
 from sklearn_calib._validation.labels import encode_labels
 from sklearn_calib._validation.types import Array, Floats, Ints
 from sklearn_calib.calibrators import (
@@ -24,17 +29,20 @@ from sklearn_calib.calibrators import (
     PerLabelCalibrator,
     PlattScaling,
     QuadraticLogisticCalibration,
+    VectorScaling,
     VennAbers,
     get_calibrator,
 )
 
-# The calibrators of "auto" for margins, which have no unit.
+# The calibrators of "auto" for the margins of two classes, which have no unit, and
+# those added to its default ones for more classes.
 MARGIN_MAPS = [
     PlattScaling(),
     QuadraticLogisticCalibration(),
     IsotonicCalibration(),
     VennAbers(),
 ]
+ADDED_MAPS = [IsotonicCalibration(), VennAbers()]
 
 
 def make_calibrator(calibrator: Any, is_multilabel: bool) -> Any:
@@ -45,14 +53,20 @@ def make_calibrator(calibrator: Any, is_multilabel: bool) -> Any:
     return PerLabelCalibrator(named) if is_multilabel else named
 
 
-def for_margins(calibrator: Any) -> Any:
-    """Return an AutoCalibrator for margins, which have no unit; keep the others."""
+def for_margins(calibrator: Any, classes: Any) -> Any:
+    """Return "auto" for margins, which have no unit; keep other calibrators."""
     if isinstance(calibrator, PerLabelCalibrator):
-        return PerLabelCalibrator(for_margins(calibrator.calibrator))
-    if isinstance(calibrator, AutoCalibrator):
-        maps = MARGIN_MAPS if calibrator.calibrators is None else calibrator.calibrators
+        return PerLabelCalibrator(for_margins(calibrator.calibrator, [0, 1]))
+    if not isinstance(calibrator, AutoCalibrator):
+        return calibrator
+    given, n_classes = calibrator.calibrators, len(classes)
+    if n_classes == 2:
+        maps = MARGIN_MAPS if given is None else given
         return clone(calibrator).set_params(calibrators=maps, prior_odds=None)
-    return calibrator
+    if given is None:
+        maps = [each.calibrator for each in calibrator._candidates(n_classes)]
+        calibrator = clone(calibrator).set_params(calibrators=[*maps, *ADDED_MAPS])
+    return JointMarginCalibrator(calibrator)
 
 
 def explain(calibrator: Any) -> str:
@@ -61,6 +75,9 @@ def explain(calibrator: Any) -> str:
         return calibrator.explanation_
     if isinstance(calibrator, MarginCalibrator):
         return explain(calibrator.per_label_)
+    if isinstance(calibrator, JointMarginCalibrator):
+        first = shown(calibrator.scaling_)
+        return f"{first} of all margins, then: {explain(calibrator.calibrator_)}"
     if isinstance(calibrator, PerLabelCalibrator):
         return "\n".join(
             f"label {k}: {explain(each)}"
@@ -104,7 +121,9 @@ def check_calibrator(calibrator: Any, is_multilabel: bool) -> None:
 def accepts_margins(calibrator: Any) -> bool:
     """Return whether a calibrator can be fitted to margins instead of logits."""
     if isinstance(calibrator, PerLabelCalibrator):
-        return calibrator.calibrator._accepts_margins
+        return accepts_margins(calibrator.calibrator)
+    if isinstance(calibrator, AutoCalibrator):
+        return all(each._accepts_margins for each in calibrator.calibrators or [])
     if isinstance(calibrator, Calibrator):
         return calibrator._accepts_margins
     if isinstance(calibrator, GroupCalibrator):
@@ -195,7 +214,8 @@ def _for_response(calibrator: Any, response: str) -> Any:
         fresh.set_params(calibrator__from_logits=from_logits)
     else:
         return ClassifierCalibrator(fresh, from_logits=from_logits)
-    return MarginCalibrator(fresh) if response == "margins" else fresh
+    is_joint = isinstance(fresh, JointMarginCalibrator)
+    return fresh if response != "margins" or is_joint else MarginCalibrator(fresh)
 
 
 class MarginCalibrator:
@@ -257,6 +277,38 @@ class MarginCalibrator:
 
     def _warn_of_few_errors(self, n_errors: Any) -> None:
         self.per_label_._warn_of_few_errors(n_errors)
+
+
+class JointMarginCalibrator(Calibrator):
+    """Calibration of the margins of more than two classes together.
+
+    Vector scaling turns the margins into probabilities, whatever their origin and unit,
+    which are then calibrated.
+    """
+
+    _fitted = {"scaling_": Object(), "calibrator_": Object()}
+
+    def __init__(self, calibrator: Calibrator, *, from_logits: bool = True) -> None:
+        self.calibrator = calibrator
+        self.from_logits = from_logits
+
+    def _fit(self, data: Blocks) -> None:
+        self.scaling_ = VectorScaling(penalty="empirical_bayes", from_logits=True)
+        self.calibrator_ = clone(self.calibrator).set_params(from_logits=True)
+        for each in (self.scaling_, self.calibrator_):
+            each._take_start(self)
+        with without_warnings():
+            self.scaling_._fit(data)
+        self.calibrator_._fit(data.transform(self._scale).kept())
+
+    def _scale(self, margins: Values) -> Values:
+        return log_of_tiny(self.scaling_._calibrate(margins))
+
+    def _calibrate(self, logits: Values) -> Values:
+        return self.calibrator_._calibrate(self._scale(logits))
+
+    def _warn_of_few_errors(self, n_errors: float) -> None:
+        self.calibrator_._warn_of_few_errors(n_errors)
 
 
 class ClassifierCalibrator(Calibrator):

@@ -38,7 +38,7 @@ def check_has_proba(estimator):
         raise ValueError(
             "estimator must have predict_proba, got "
             f"{type(estimator).__name__}. Use another classifier, or wrap it in "
-            "CalibratedClassifier with PlattScaling()."
+            "CalibratedClassifier."
         )
 
 
