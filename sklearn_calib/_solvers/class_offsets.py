@@ -3,19 +3,25 @@
 from typing import Any
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 
 from sklearn_calib._numerics.sample_blocks import Blocks
 from sklearn_calib._numerics.softmax import log_softmax
-from sklearn_calib._solvers.spline_logistic import ROUNDING, TINY, estimate, minimize
+from sklearn_calib._solvers.spline_logistic import LARGEST, ROUNDING, TINY, minimize
 from sklearn_calib._validation.types import Floats
+
+# Largest change of the offsets in the last step.
+TOLERANCE = 1e-6
+MAX_STEPS = 50
 
 
 def fit_offsets(proba: Blocks) -> Floats:
     """Return the offset of each class, with priors around zero.
 
     Without a prior, the mean of the corrected probabilities would be the class
-    frequencies of the samples. The precision of the normal prior is estimated from the
-    samples (empirical Bayes), so that offsets without evidence are close to zero.
+    frequencies of the samples. The precision of the normal prior maximises the marginal
+    likelihood, where the log loss is approximated by a parabola at the offsets, so that
+    offsets without evidence are close to zero.
 
     Parameters
     ----------
@@ -38,9 +44,33 @@ def fit_offsets(proba: Blocks) -> Floats:
         ).kept(),
         scale * proba.counts,
     )
-    part = np.zeros(len(proba.sizes), dtype=np.int64)
-    offset, precision = estimate(data, part)
-    return minimize(data, precision[part], offset)[0]
+    mean: Floats = np.zeros(len(proba.sizes))
+    precision = 1.0
+    for _ in range(MAX_STEPS):
+        offset, _ = minimize(data, np.full(len(mean), precision), mean)
+        mean, precision = _step(data, offset)
+        if np.abs(mean - offset).max() < TOLERANCE:
+            break
+    return mean
+
+
+def _step(data: "_Offsets", offset: Floats) -> tuple[Floats, float]:
+    """Return the posterior mean and the precision, given a parabola at the offsets."""
+    slope, curvature = data.derivatives(offset)
+    size, directions = np.linalg.eigh(curvature)
+    size = np.maximum(size, 0)
+    target = directions.T @ (curvature @ offset - slope)
+
+    def minus_evidence(log_precision: float) -> Any:
+        sizes = size + np.exp(log_precision)
+        return (np.log(sizes) - log_precision - target**2 / sizes).sum()
+
+    ends = 0.0, np.log(LARGEST)
+    found = minimize_scalar(
+        minus_evidence, bounds=ends, method="bounded", options={"xatol": TOLERANCE}
+    )
+    precision = float(np.exp(found.x))
+    return directions @ (target / (size + precision)), precision
 
 
 class _Offsets:

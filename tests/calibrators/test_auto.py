@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.optimize import minimize_scalar
 from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.datasets import load_iris, make_multilabel_classification
@@ -59,6 +60,35 @@ def test_weights_from_predictions_of_public_methods(make_logits):
     expected = average * np.exp(auto.offset_)
     expected /= expected.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(auto.predict_proba(2 * logits), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 10])
+def test_offsets_from_the_documented_formula(n_classes, make_logits):
+    logits, y = make_logits(250, n_classes)
+    weight = np.random.default_rng(0).uniform(0.5, 2, len(y))
+    auto = AutoCalibrator([TemperatureScaling()], from_logits=True)
+    auto.fit(2 * logits, y, weight)
+    members = [each.predict_proba(2 * logits) for each in auto.calibrators_]
+    average = np.tensordot(auto.weights_, [softmax(2 * logits, axis=1), *members], 1)
+    b = auto.offset_
+    q = softmax(np.log(average) + b, axis=1)
+    slope = weight @ (np.eye(n_classes)[y] - q)
+    curvature = np.diag(weight @ q) - (q.T * weight) @ q
+    linear = slope + curvature @ b
+
+    def mode(log_precision):
+        return np.linalg.solve(
+            curvature + np.exp(log_precision) * np.eye(len(b)), linear
+        )
+
+    def minus_log_evidence(log_precision):
+        prior = np.exp(log_precision)
+        _, log_det = np.linalg.slogdet(np.eye(len(b)) + curvature / prior)
+        return (log_det - linear @ mode(log_precision)) / 2
+
+    bounds = 0, np.log(1e8)
+    best = minimize_scalar(minus_log_evidence, bounds=bounds, method="bounded").x
+    np.testing.assert_allclose(b, mode(best), atol=2e-6)
 
 
 @pytest.mark.parametrize(

@@ -191,9 +191,10 @@ class AutoCalibrator(Calibrator):
     o: the posterior probability that their average predicts better.
 
     The returned probabilities are proportional to :math:`e^{b_k}` times the average.
-    The offsets b have normal priors around zero, whose strength is estimated
-    (empirical Bayes). Otherwise, the average may have other class frequencies than the
-    samples, if some of its calibrators have no or few parameters. Offsets are not
+    The offsets b correct the class frequencies of the average. They maximise the
+    log-likelihood minus :math:`\lambda \sum_k b_k^2 / 2`. The precision :math:`\lambda`
+    of this normal prior, from 1 to 1e8, maximises the marginal likelihood (empirical
+    Bayes) of the parabola that approximates the log-likelihood at b. Offsets are not
     fitted to more than 1000 classes.
 
     The folds are random within each class. They are drawn for the ranks of the samples,
