@@ -26,9 +26,11 @@ class UpdateLoss(Callback):
     It is a default callback of `NeuralClassifier`, with the name `update_loss`. If a
     :class:`~sklearn_calib.losses.CalibrationLoss` has `learns_from_validation = True`,
     its method `update` is called with the labels and predicted probabilities of the
-    validation set. The returned values are recorded in the history of the epoch;
-    skorch's loggers, such as `MlflowLogger`, ignore those that are not numbers. For
-    other losses, the callback does nothing.
+    validation set. The returned values of the last update are recorded in the history
+    of the epoch, and those of each update in the history of the batch before which it
+    was made, or of the last batch: ``net.history[:, "batches", :, "gamma"]``. skorch's
+    loggers, such as `MlflowLogger`, ignore those that are not numbers. For other
+    losses, the callback does nothing.
 
     Parameters
     ----------
@@ -157,7 +159,7 @@ class UpdateLoss(Callback):
         self.dataset_valid_ = None
 
     def _update(self, net: NeuralNet, outputs: list[tuple[Any, Any]]) -> None:
-        """Update the loss, and record the values that it returns."""
+        """Update the loss, and record what it returns for the epoch and the batch."""
         self.is_due_ = False
         logits = concatenate_logits(output for output, _ in outputs)
         # If the network has diverged, the loss is not updated; `fit` issues a warning.
@@ -169,8 +171,10 @@ class UpdateLoss(Callback):
         if weights[0] is not None:
             weighted["sample_weight"] = np.concatenate([to_numpy(w) for w in weights])
         loss = CalibrationLoss.of(net.criterion_)
-        learned = loss.update(y_true, softmax(logits), **weighted)
-        record(net, learned or {})
+        learned = loss.update(y_true, softmax(logits), **weighted) or {}
+        record(net, learned)
+        for name in learned:
+            net.history.record_batch(name, net.history[-1, name])
 
 
 def _period(update_every: Any, epoch: int) -> Any:

@@ -197,6 +197,29 @@ def test_auto_updates_after_each_batch_at_most():
     assert net.history_[:, "n_updates"] == [[1.0], [2.0], [3.0]]
 
 
+@pytest.mark.parametrize("update_every", ["auto", "epoch", 3])
+def test_the_recorded_gaps_give_the_gammas(update_every):
+    """By the rule of AdaFocal, from one recorded update to the next."""
+    net = NeuralClassifier(
+        loss="adafocal",
+        max_epochs=4,
+        batch_size=20,
+        random_state=0,
+        callbacks__update_loss__update_every=update_every,
+    ).fit(X, LABELS)
+    batches = [row for epoch in net.history_ for row in epoch["batches"]]
+    updates = [row for row in batches if "gamma" in row]
+    assert len(updates) == {"auto": 8, "epoch": 4, 3: 18}[update_every]
+    gamma = 1.0
+    for row in updates:
+        (confidence,), (accuracy,) = row["bin_confidence"], row["bin_accuracy"]
+        sign = np.sign(gamma)
+        gamma = np.clip(gamma * np.exp(sign * 20 * (confidence - accuracy)), -2, 20)
+        gamma = gamma if abs(gamma) >= 0.2 else -0.2 * sign
+        assert row["gamma"] == pytest.approx([gamma], rel=1e-5)
+    assert net.history_[-1]["gamma"] == updates[-1]["gamma"]
+
+
 def test_auto_is_the_default():
     assert UpdateLoss().update_every == "auto"
 

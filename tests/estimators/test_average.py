@@ -5,6 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from scipy.optimize import minimize_scalar
 from sklearn.base import clone
 from sklearn.datasets import make_classification, make_multilabel_classification
 from sklearn.ensemble import RandomForestClassifier
@@ -136,6 +137,64 @@ def test_default_has_better_averages_than_one_repeat():
     # The means of twenty trees: .035 instead of -.102, and .860 instead of .887.
     assert abs(default[0]) < abs(before[0]) / 2
     assert default[1] < before[1]
+
+
+@pytest.mark.parametrize("n_repeats", [1, 2, 3])
+def test_the_documented_formula(n_repeats):
+    """Rebuilt from the Notes, with held-out predictions of classifiers trained here."""
+    x, y = X[TRAIN], Y[TRAIN]
+    weight = np.random.default_rng(0).uniform(0.5, 2, len(y))
+    options = {"n_repeats": n_repeats}
+    model = CalibratedClassifier(GaussianNB(), TemperatureScaling(), **options)
+    model.fit(x, y, sample_weight=weight)
+    folds = RepeatedStratifiedKFold(n_splits=3, random_state=0, **options)
+    splits = list((folds if n_repeats > 1 else StratifiedKFold(3)).split(x, y))
+    held_out, members = np.empty((n_repeats, len(y), 3)), []
+    for k in range(n_repeats):
+        own = splits[3 * k : 3 * k + 3]
+        parts = [GaussianNB().fit(x[i], y[i], weight[i]) for i, _ in own]
+        for part, (_, test) in zip(parts, own, strict=True):
+            held_out[k, test] = part.predict_proba(x[test])
+        scaling = TemperatureScaling().fit(held_out[k], y, sample_weight=weight)
+        held_out[k] = scaling.predict_proba(held_out[k])
+        proba = [part.predict_proba(X[TEST]) for part in parts]
+        members += [scaling.predict_proba(each) for each in proba]
+    found = model.predict_proba(X[TEST])
+    if n_repeats == 1:
+        np.testing.assert_allclose(found, np.mean(members, axis=0), rtol=1e-6)
+        return
+    first, second = held_out[:2]
+    pi = np.average((first + second) / 2, axis=0, weights=weight)
+    pair = ((first**0.5 + second**0.5) / 2) ** 2
+    squares = [(each**2).sum(axis=1) for each in (first - pi, second - pi)]
+    e = weight @ ((first - second) ** 2).sum(axis=1) / (weight @ sum(squares))
+
+    def likelihood(p, t):
+        q = pi * (p / pi) ** (1 / t)
+        return weight @ np.log((q / q.sum(axis=1, keepdims=True))[np.arange(len(y)), y])
+
+    def best(function, low, high):
+        options = {"bounds": (low, high), "method": "bounded"}
+        return minimize_scalar(lambda value: -function(value), **options).x
+
+    s = best(lambda t: likelihood(first, t) + likelihood(second, t), 0.25, 4)
+    rho = best(
+        lambda r: (
+            likelihood(pair, s * (1 - r / 2))
+            + 4 * (e * np.log(r) + (1 - e) * np.log(1 - r))
+        ),
+        0,
+        1,
+    )
+    temperature = 1 - rho * (1 - 1 / (3 * n_repeats))
+    assert model.pool_temperature_ == pytest.approx(temperature, abs=2e-5)
+    b = model.pool_offset_
+    q = pair ** (1 / temperature) * np.exp(b)
+    mean = np.average(q / q.sum(axis=1, keepdims=True), axis=0, weights=weight)
+    np.testing.assert_allclose([*mean, b.sum()], [*pi, 0], atol=1e-5)
+    q = np.mean(np.sqrt(members), axis=0) ** (2 / temperature) * np.exp(b)
+    expected = q / q.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(found, expected, atol=2e-5)
 
 
 def test_the_result_is_the_average_with_the_temperature():

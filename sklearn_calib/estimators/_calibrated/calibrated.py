@@ -211,8 +211,7 @@ class CalibratedClassifier(
         feature importances are those of `estimator`.
 
     pool_temperature_ : float or ndarray of shape (n_labels,)
-        Temperature of the average, see Notes. It is 1 for one classifier, and if less
-        than half of the held-out samples have two predictions.
+        Temperature of the average, see Notes.
 
     pool_offset_ : ndarray of shape (n_classes,) or (n_labels,)
         Offsets of the logarithms of the average, or of the log-odds of labels.
@@ -231,23 +230,34 @@ class CalibratedClassifier(
     -----
     An average of calibrated probabilities is underconfident [2]_: where classifiers
     disagree, it is close to the class frequencies, but is right more often than each
-    of them. Let :math:`\bar p_k` be the squared mean of the square roots of the
-    probabilities of m classifiers for class k, then the result is proportional to
-    :math:`\bar p_k^{1 / T} e^{b_k}` with the temperature
-    :math:`T = 1 - \rho (1 - 1 / m)` and the offsets :math:`b_k`. If the log-odds of the
-    classifiers are a common part plus independent errors, :math:`\rho` is the part of
-    the errors in their variance. It is estimated from averages of the two held-out
-    predictions of each sample, so the folds must be drawn at least twice. It maximises
-    their likelihood, times a beta distribution with a pseudo-count of 4, whose mean is
-    the part of the variance of the probabilities between the two predictions. The
-    offsets keep the mean probability of each class, and add up to zero.
+    of them. If at least half of the held-out samples have two predictions, the average
+    is therefore calibrated: the probability of class k is proportional to
+    :math:`\bar p_k^{1 / T} e^{b_k}`, where :math:`\bar p_k` is the squared mean of the
+    square roots of the probabilities of m classifiers. Otherwise it is their mean, as
+    with `n_repeats=1`, and :math:`T = 1`. The temperature is
+    :math:`T = 1 - \rho (1 - 1 / m)`. If the log-odds of the classifiers are a common
+    part plus independent errors, :math:`\rho` is the part of the errors in their
+    variance. It maximises
 
-    With an int as `cv`, one calibrator is fitted to all held-out predictions of a
-    repeat. With a splitter, each fold has its own calibrator, and the average is
-    calibrated only if test parts overlap, as with `RepeatedStratifiedKFold`, in at
-    least half of their samples. If a class is absent from the test part of a fold, as
-    with `LeaveOneOut`, one calibrator is fitted to the held-out predictions of all
-    folds.
+    .. math:: \sum_i \log q_{i y_i}(S (1 - \rho / 2))
+        + 4 (e \log \rho + (1 - e) \log (1 - \rho)), \qquad
+        q_{ik}(t) \propto \pi_k (\bar p_{ik} / \pi_k)^{1 / t},
+
+    where :math:`\bar p_i` is of the first two held-out predictions :math:`p_i` and
+    :math:`p'_i` of sample i, and :math:`\pi` their mean over the samples. S, from 1/4
+    to 4, is the t that maximises the likelihood of q with single predictions in place
+    of :math:`\bar p`. The second term is a beta prior with mode
+    :math:`e = \sum_i |p_i - p'_i|^2 / \sum_i (|p_i - \pi|^2 + |p'_i - \pi|^2)`, at most
+    1. The offsets sum to zero and keep the mean :math:`\pi` for the averages of these
+    two predictions. Sums and means are weighted by `sample_weight`.
+
+    With an int as `cv`, the folds are those of `RepeatedStratifiedKFold` with
+    `random_state=0`, or of `StratifiedKFold` for one repeat, and not stratified for
+    multilabel problems; one calibrator is fitted to all held-out predictions of a
+    repeat. With a splitter, each fold has its own calibrator, and test parts must
+    overlap, as with `ShuffleSplit`, for the average to be calibrated. If a class is
+    absent from the test part of a fold, as with `LeaveOneOut`, one calibrator is fitted
+    to the held-out predictions of all folds.
 
     For margins of two classes or of labels, "auto" averages :class:`PlattScaling`,
     :class:`QuadraticLogisticCalibration`, :class:`IsotonicCalibration` and

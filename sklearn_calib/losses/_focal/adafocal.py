@@ -117,9 +117,10 @@ class AdaFocalLoss(_ValidationBinsLoss, function=adafocal_loss):
 
     Module version of :func:`adafocal_loss`. Its state is one gamma for each equal-mass
     bin of the validation confidences. Each :meth:`update` multiplies gamma by
-    ``exp(lambd * (confidence - accuracy))``, so that gamma increases until the bin is
-    no longer overconfident. If gamma falls below `switch`, the bin changes to the
-    inverse focal loss, and changes back in the same way [1]_.
+    ``exp(lambd * (confidence - accuracy))``, or divides a negative gamma by it, so that
+    gamma increases until the bin is no longer overconfident. If gamma falls below
+    `switch`, the bin changes to the inverse focal loss, and changes back in the same
+    way [1]_.
 
     The authors' settings are ``n_bins=15`` and ``lambd=1``. The defaults are better
     calibrated with small validation sets, and not worse with 5,000 samples.
