@@ -12,6 +12,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import StratifiedKFold
 from sklearn.naive_bayes import GaussianNB
+from sklearn.svm import LinearSVC
 
 from sklearn_calib import CalibratedClassifier, TemperatureScaling
 from sklearn_calib.calibrators import (
@@ -20,6 +21,7 @@ from sklearn_calib.calibrators import (
     IsotonicCalibration,
     PerGroupCalibrator,
     PerLabelCalibrator,
+    PlattScaling,
     StructuredMatrixScaling,
     TemperatureAccumulator,
     VectorScaling,
@@ -92,6 +94,7 @@ def test_warns_below_the_errors_needed_and_not_from_them_on(
         (text,) = warnings_of_few(fresh(calibrator).fit, *data)
         assert text.startswith(f"{name} needs about {needed} misclassified samples ")
         assert f", got {n_errors}, and " in text
+        assert ("a calibrator that needs fewer, " in text) == (needed > 10)
     data = _proba(with_errors(needed, n_samples=300))
     assert not warnings_of_few(fresh(calibrator).fit, *data)
 
@@ -215,7 +218,25 @@ def test_one_warning_for_all_labels(with_errors):
     (text,) = warnings_of_few(
         calibrator.fit, np.column_stack([odds] * 3), np.column_stack([y, few, few])
     )
-    assert ", got 3, and " in text
+    assert ", got 3 for label 1, and " in text
+
+
+def test_the_warning_says_which_errors_of_margins_are_counted():
+    """Those of one class against the others, in the mean of the repeats."""
+    rng = np.random.default_rng(0)
+    y = np.array(["a", "b", "c"])[np.arange(90) % 3]
+    X = rng.normal(size=(90, 2)) + 2 * np.eye(3)[np.arange(90) % 3, :2]
+    model = CalibratedClassifier(LinearSVC(random_state=0), PlattScaling(), cv=2)
+    (text,) = warnings_of_few(model.fit, X, y)
+    counted = [
+        [each.n_errors_ for each in pair.calibrator.per_label_.calibrators_]
+        for pair in model.calibrated_classifiers_[::2]
+    ]
+    fewest = np.mean(counted, axis=0)
+    name = model.classes_[fewest.argmin()]
+    count = f"{fewest.min():g} per repeat for class {name} against the others"
+    assert text.startswith("PlattScaling needs about 50 misclassified samples ")
+    assert f", got {count}, and " in text
 
 
 def test_every_calibrator_says_how_many_errors_it_needs(calibrator):

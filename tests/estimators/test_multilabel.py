@@ -144,7 +144,7 @@ def test_few_errors_of_all_folds_together():
     model = CalibratedClassifier(
         OneVsRestClassifier(LogisticRegression(C=1e5)), PER_LABEL, cv=3, n_repeats=1
     )
-    with pytest.warns(UserWarning, match=r"about 10 misclassified .* got [5-9], and"):
+    with pytest.warns(UserWarning, match=r"about 10 misclassified .* got [5-9] for"):
         model.fit(X, y)
 
 

@@ -68,6 +68,9 @@ MIN_ROWS = 512
 # Fewer log-odds may well all lie in [0, 1], as probabilities do.
 MIN_LOG_ODDS = 10
 
+# Misclassified samples that a temperature needs, the simplest of maps.
+FEWEST_ERRORS = 10
+
 
 class Calibrator(
     StateMixin, ArrayClassifierMixin, DocumentedEstimator, metaclass=ABCMeta
@@ -433,19 +436,21 @@ class Calibrator(
         if self.from_logits and are_proba(X.reshape(len(X), -1)):
             warn_that_logits_look_like_proba()
 
-    def _warn_of_few_errors(self, n_errors: float) -> None:
+    def _warn_of_few_errors(self, n_errors: float, of: str = "") -> None:
         """Warn about few misclassified samples.
 
-        `n_errors` may be the sum over several calibrators.
+        `n_errors` may be the sum over several calibrators, and `of` says which are
+        counted, if not all of `fit`.
         """
         needed = self._n_errors_needed
         if n_errors >= needed:
             return
+        less = "a calibrator that needs fewer, " if needed > FEWEST_ERRORS else ""
         warn(
             f"{type(self).__name__} needs about {needed} misclassified samples for a "
-            f"reliable fit, got {n_errors:g}, and may make the probabilities worse. "
-            "Use more held-out samples, CalibratedClassifier with cross-validation, a "
-            "calibrator with fewer parameters, or no calibration.",
+            f"reliable fit, got {n_errors:g}{of}, and may make the probabilities "
+            "worse. Use more held-out samples, CalibratedClassifier with "
+            f"cross-validation, {less}or no calibration.",
             UserWarning,
         )
 

@@ -175,9 +175,10 @@ class PerLabelCalibrator(
         for calibrator, column in zip(self.calibrators_, np.asarray(X).T, strict=True):
             calibrator._warn_of_proba(column)
 
-    def _warn_of_few_errors(self, n_errors: Floats) -> None:
+    def _warn_of_few_errors(self, n_errors: Floats, of: str = "") -> None:
         """Warn about the label with the fewest misclassified samples."""
-        self.calibrators_[0]._warn_of_few_errors(n_errors.min())
+        k = n_errors.argmin()
+        self.calibrators_[k]._warn_of_few_errors(n_errors[k], f"{of} for label {k}")
 
     def _set_state(self, state: dict[str, Any]) -> None:
         for each in state["calibrators_"]:

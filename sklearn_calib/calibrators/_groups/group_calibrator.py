@@ -326,9 +326,9 @@ class GroupCalibrator(
         """Warn if logits look like probabilities."""
         self.calibrator_._warn_of_proba(check_numbers(on_cpu(X), "X"))
 
-    def _warn_of_few_errors(self, n_errors: float) -> None:
+    def _warn_of_few_errors(self, n_errors: float, of: str = "") -> None:
         """Warn about few misclassified samples."""
-        self.calibrator_._warn_of_few_errors(n_errors)
+        self.calibrator_._warn_of_few_errors(n_errors, of)
 
     @abstractmethod
     def _fit_groups(

@@ -185,7 +185,8 @@ def fit_calibrators(
     # predictions do not add information.
     rows = np.concatenate(tests)
     n_repeats = len(rows) / len(np.unique(rows))
-    fitted[0]._warn_of_few_errors(sum(n_errors) / n_repeats)
+    of = " per repeat" if n_repeats > 1 else ""
+    fitted[0]._warn_of_few_errors(sum(n_errors) / n_repeats, of)
     return fitted
 
 
@@ -275,8 +276,14 @@ class MarginCalibrator:
     def _is_binary(self) -> bool:
         return not isinstance(self.classes_, list) and len(self.classes_) == 2
 
-    def _warn_of_few_errors(self, n_errors: Any) -> None:
-        self.per_label_._warn_of_few_errors(n_errors)
+    def _warn_of_few_errors(self, n_errors: Any, of: str = "") -> None:
+        if isinstance(self.classes_, list):
+            self.per_label_._warn_of_few_errors(n_errors, of)
+            return
+        k = n_errors.argmin()
+        if not self._is_binary:
+            of += f" for class {self.classes_[k]} against the others"
+        self.per_label_.calibrators_[k]._warn_of_few_errors(n_errors[k], of)
 
 
 class JointMarginCalibrator(Calibrator):
