@@ -23,7 +23,8 @@ existing rows are not computed again, except those of the methods in `--again`. 
 folder keeps the predictions of the trained classifiers.
 
 Then updates the tables of `doc/leaderboard.md` and `doc/images/win_rates.png`
-(`--draw` does only this). Uses one thread.
+(`--draw` does only this), and prints the win rates with their 95 % intervals. Uses one
+thread.
 """
 
 import argparse
@@ -314,6 +315,8 @@ def main():
             run_all(args.folder, args.seeds, with_field=args.field, limit=args.limit)
     rows = pd.read_csv(RESULTS)
     tables = summarise(rows)
+    columns = "win rate|low|high"
+    print(pd.concat(tables).filter(regex=columns).round(2).to_string())
     write_page(tables, rows)
     draw(tables, PICTURE)
 
