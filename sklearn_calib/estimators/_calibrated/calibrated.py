@@ -190,7 +190,8 @@ class CalibratedClassifier(
         :class:`PerGroupCalibrator`, by name or index. The classifier gets them too, but
         a pipeline may drop them. With None, they are passed to `fit`, `predict_proba`,
         `predict` and `score`. Scorers such as "neg_log_loss" do not pass them, so
-        cross-validation with `scoring` needs columns.
+        cross-validation with `scoring` needs columns. Groups that folds must not divide
+        are passed to the splitter instead.
 
     n_jobs : int, default=None
         Number of classifiers to train in parallel, as in scikit-learn: None means 1,
