@@ -142,7 +142,8 @@ def test_default_has_better_averages_than_one_repeat():
 @pytest.mark.parametrize("n_repeats", [1, 2, 3])
 def test_the_documented_formula(n_repeats):
     """Rebuilt from the Notes, with held-out predictions of classifiers trained here."""
-    x, y = X[TRAIN], Y[TRAIN]
+    kept = (Y[TRAIN] == 0) | (np.arange(300) % 4 == 0)  # rare classes
+    x, y = X[TRAIN][kept], Y[TRAIN][kept]
     weight = np.random.default_rng(0).uniform(0.5, 2, len(y))
     options = {"n_repeats": n_repeats}
     model = CalibratedClassifier(GaussianNB(), TemperatureScaling(), **options)

@@ -95,10 +95,10 @@ class AutoCalibrator(Calibrator):
     calibration and of several fitted calibrators. The weights maximise the likelihood
     of held-out samples, which is called stacking [1]_. Without evidence that
     calibration is better than none, most of the weight remains on the probabilities
-    before calibration, so few samples do little harm.
+    before calibration, which limits the harm of few samples.
 
-    **Recommended if you do not want to choose**: on public data sets and tables, its
-    mean log loss is lower than that of each of its calibrators. :attr:`report_` and
+    **Recommended if you do not want to choose**: on data that were put aside, its mean
+    log loss is lower than that of each of its calibrators. :attr:`report_` and
     :attr:`explanation_` state the weights and the reasons.
 
     Parameters
