@@ -162,8 +162,8 @@ class AdaFocalLoss(_ValidationBinsLoss, function=adafocal_loss):
     Notes
     -----
     If you can calibrate the network after training, use temperature scaling and
-    cross-entropy: on average it is about as well calibrated, and more accurate. Do not
-    fit a post-hoc calibrator to the validation set from which the loss learns.
+    cross-entropy: on average it is no worse calibrated, and more accurate. Do not fit a
+    post-hoc calibrator to the validation set from which the loss learns.
 
     Gamma needs many updates, because the confidence responds slowly to it. The paper
     updates it after each of 350 epochs, and an update with ``lambd=1`` usually changes
