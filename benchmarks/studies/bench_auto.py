@@ -27,10 +27,12 @@
 `public`, `tune` and `evaluate` draw 50, 200, 1000 and 3000 calibration samples, but at
 most half of the samples, and test with at most 2500 others. They print mean ranks in
 log loss and Brier score among the calibrators and none, and for log loss a 95 %
-interval from a bootstrap over the data sets. "average" (`AutoCalibrator`) is ranked
-together with them, and so are "best", the one with the lowest cross-validated log loss,
-and "one_se", the one with the fewest parameters within a standard error of it. Existing
-rows of the CSV files are not computed again. Uses one thread.
+interval from a bootstrap over the data sets. The last columns are the mean change of
+the log loss by averaging, relative to each method, with its interval. "average"
+(`AutoCalibrator`) is ranked together with them, and so are "best", the one with the
+lowest cross-validated log loss, and "one_se", the one with the fewest parameters within
+a standard error of it. Existing rows of the CSV files are not computed again; those of
+`evaluate` are in the folder `results` next to this file. Uses one thread.
 """
 
 import argparse
@@ -293,6 +295,10 @@ def print_ranks(path):
         change = 100 * (ratio.div(ratio["none"], axis=0) - 1)
         columns["mean change %"] = change.mean()
         columns["worst change %"] = change.groupby(level=[0, 1]).mean().max()
+        paired = 100 * (ratio.rdiv(ratio["average"], axis=0) - 1)
+        bounds = intervals(paired, paired.index.get_level_values("data"))
+        columns |= {"average against it %": paired.mean()}
+        columns |= dict(bounds.add_prefix("its ").items())
         n_cells = len(ratio)
         print(
             f"\n{sizes} samples, {n_cells} cells of {some['data'].nunique()} data sets"
