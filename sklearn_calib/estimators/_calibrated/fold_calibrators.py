@@ -314,8 +314,8 @@ class JointMarginCalibrator(Calibrator):
     def _calibrate(self, logits: Values) -> Values:
         return self.calibrator_._calibrate(self._scale(logits))
 
-    def _warn_of_few_errors(self, n_errors: float) -> None:
-        self.calibrator_._warn_of_few_errors(n_errors)
+    def _warn_of_few_errors(self, n_errors: float, of: str = "") -> None:
+        self.calibrator_._warn_of_few_errors(n_errors, of)
 
 
 class ClassifierCalibrator(Calibrator):
