@@ -17,8 +17,9 @@ def class_scores(
     proba : ndarray of shape (n_samples, n_classes)
         Predicted probabilities.
 
-    uniform : ndarray of shape (n_samples,)
-        Draws from the uniform distribution on [0, 1], which "lac" does not use.
+    uniform : ndarray of shape (n_samples, 1 + n_classes)
+        Draws from the uniform distribution on [0, 1), which "lac" does not use: the
+        fraction of each sample, and the order of its classes with probability zero.
 
     kind : {"lac", "aps", "raps"}
         The score.
@@ -31,20 +32,25 @@ def class_scores(
         # The last digits depend on how many samples are predicted together, and would
         # break ties with the held-out samples.
         return np.round(1 - proba, DECIMALS)
-    order = np.argsort(-proba, axis=1)
-    ranked = np.take_along_axis(proba, order, axis=1)
-    # Equal probabilities share their total and their last place, so that the scores do
-    # not depend on the order of the classes.
+    # Probabilities of zero would be ties within a sample and between samples.
+    keys = np.where(proba > 0, -proba, uniform[:, 1:])
+    order = np.argsort(keys, axis=1)
+    keys = np.take_along_axis(keys, order, axis=1)
+    # Other equal probabilities share their total and their last place, so that the
+    # scores do not depend on the order of the classes.
     places = np.arange(proba.shape[1])
-    is_first = np.diff(ranked, axis=1, prepend=np.inf) < 0
-    is_last = np.diff(ranked, axis=1, append=-np.inf) < 0
+    is_first = np.diff(keys, axis=1, prepend=-np.inf) > 0
+    is_last = np.diff(keys, axis=1, append=np.inf) > 0
     first = np.maximum.accumulate(np.where(is_first, places, 0), axis=1)
     last = np.where(is_last, places, len(places))[:, ::-1]
     last = np.minimum.accumulate(last, axis=1)[:, ::-1]
-    total = np.cumsum(np.insert(ranked, 0, 0, axis=1), axis=1)
-    above = np.take_along_axis(total, first, axis=1)
-    tied = np.take_along_axis(total, last + 1, axis=1) - above
-    values = above + uniform[:, None] * tied
+    # The total of the less probable classes is subtracted, because that of the more
+    # probable ones is rounded to 1 for all small probabilities.
+    ascending = np.maximum(-keys[:, ::-1], 0)
+    rest = np.cumsum(np.insert(ascending, 0, 0, axis=1), axis=1)[:, ::-1]
+    below = np.take_along_axis(rest, last + 1, axis=1)
+    tied = np.take_along_axis(rest, first, axis=1) - below
+    values = np.maximum(keys, 0) - below - (1 - uniform[:, :1]) * tied
     if kind == "raps":
         values += lambd * np.maximum(last + 1 - k_reg, 0)
     scores = np.empty_like(values)

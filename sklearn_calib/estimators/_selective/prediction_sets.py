@@ -1,5 +1,7 @@
 """`PredictionSetClassifier`: conformal prediction sets of any classifier."""
 
+import warnings
+from math import ceil
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -18,7 +20,7 @@ from sklearn_calib._sklearn.training_data import (
     check_training_data,
     copy_features,
 )
-from sklearn_calib._validation.arrays import row_blocks
+from sklearn_calib._validation.arrays import row_blocks, shown
 from sklearn_calib._validation.declarations import (
     BETWEEN_0_AND_1,
     PROGRESS,
@@ -45,6 +47,11 @@ from sklearn_calib.estimators._selective.thresholds import (
     check_has_proba,
     check_tested_once,
 )
+
+
+def _draw(rng: np.random.RandomState, proba: Floats) -> Floats:
+    """Return a random number for each sample, and one for each of its classes."""
+    return rng.uniform(size=(len(proba), 1 + proba.shape[1]))
 
 
 class PredictionSetClassifier(
@@ -79,7 +86,7 @@ class PredictionSetClassifier(
           `lambd` for each rank above `k_reg`, which avoids large sets for many classes.
 
     lambd : float, default=0.01
-        Penalty for each rank, used by "raps". All values from 1 on give the same sets;
+        Penalty for each rank, used by "raps". All values from 2 on give the same sets;
         with `k_reg=0`, their sizes hardly differ.
 
     k_reg : int, default=5
@@ -151,7 +158,7 @@ class PredictionSetClassifier(
 
     With `per_class`, this holds for each class, where n is the number of its held-out
     samples. A class without held-out samples is in every set. So is a class with too
-    few: the level 0.9 needs 9 samples of a class.
+    few: the level 0.9 needs 9 samples of a class. Both give a warning.
 
     A set is empty if all classes have larger scores than most held-out samples have.
     This happens if the classifier is more accurate than the level, so that 0.9 is
@@ -161,6 +168,12 @@ class PredictionSetClassifier(
     papers. The guarantee includes the draws, which also make ties unlikely. Equal
     probabilities share their total and their last rank, so that the order of the
     classes does not matter.
+
+    Probabilities of zero, such as those of a decision tree, would be ties of all
+    samples. For "aps" and "raps", these classes have a random order, drawn for each
+    sample, and 1 plus a random number in place of the total. With "lac", all classes
+    are in every set, with a warning, if more than a fraction `1 - confidence_level` of
+    the true classes has probability zero.
 
     A sample with weight 2 counts as two held-out samples, so the guarantee holds for
     weights that are numbers of samples. Their scale matters: n is their sum.
@@ -295,6 +308,8 @@ class PredictionSetClassifier(
         weight = np.ones(len(codes)) if weight is None else weight.astype(np.float64)
         self._calibrate(held_out, [(codes[test], weight[test]) for test in tests])
         copy_features(self.estimators_[0], self)
+        self._fitted_level = self.confidence_level
+        self._warn_of_full_sets()
         return self
 
     def _calibrate(self, held_out: Any, targets: Any) -> None:
@@ -306,10 +321,10 @@ class PredictionSetClassifier(
         n_tables = len(self.classes_) if self.per_class else 1
         self._tables = []
         for proba, (codes, weight) in zip(held_out, targets, strict=True):
-            uniform = rng.uniform(size=len(codes))
             scores = np.empty(len(codes))
             for rows in row_blocks(*proba.shape):
-                every = class_scores(proba[rows], uniform[rows], *self._fitted_score)
+                uniform = _draw(rng, proba[rows])
+                every = class_scores(proba[rows], uniform, *self._fitted_score)
                 scores[rows] = every[np.arange(len(every)), codes[rows]]
             kinds = codes if self.per_class else np.zeros_like(codes)
             self._tables.append(
@@ -322,6 +337,46 @@ class PredictionSetClassifier(
         seed = rng.randint(np.iinfo(np.int32).max)
         is_seed = isinstance(self.random_state, Integral)
         self._random_state = seed if is_seed else self.random_state
+
+    def _weight_below(self, score: float) -> Floats:
+        """Return the weight of held-out samples with lower scores, of each table.
+
+        For infinity, this is their total weight.
+        """
+        rows = [[weight_below(one, score) for one in each] for each in self._tables]
+        return np.sum(rows, axis=0)
+
+    def _warn_of_full_sets(self) -> None:
+        """Warn if the level puts a class into every set, whatever its score is."""
+        limit = 1 - self.confidence_level + LEVEL_ROUNDING
+        n_held_out = self._weight_below(np.inf)
+        is_few = 1 / (n_held_out + 1) > limit
+        if is_few.any():
+            self._warn(
+                is_few,
+                f"needs at least {ceil(1 / limit - 1)} held-out samples"
+                f"{' of each class' * (len(is_few) > 1)}, got {n_held_out.min():g}. "
+                "Use more samples or a lower confidence_level.",
+            )
+        # The score of "lac" is 1 for all probabilities of zero.
+        n_zero = n_held_out - self._weight_below(1)
+        is_tied = ((n_zero + 1) / (n_held_out + 1) > limit) & ~is_few
+        if self._fitted_score[0] == "lac" and is_tied.any():
+            self._warn(
+                is_tied,
+                "is larger than the fraction of held-out samples whose true class has "
+                "a positive probability, and conformity_score='lac' does not rank the "
+                "classes with probability zero. Use conformity_score='aps', or a lower "
+                "confidence_level.",
+            )
+
+    def _warn(self, is_full: Bools, reason: str) -> None:
+        """Warn that all classes, or those of the tables, are in every set."""
+        which = "All classes"
+        if not is_full.all():
+            which = f"The classes {shown(self.classes_[is_full].tolist())}"
+        level = f"confidence_level={self.confidence_level}"
+        warnings.warn(f"{which} are in every set: {level} {reason}", UserWarning)
 
     def predict_pvalue(self, X: MatrixLike) -> Floats:
         """Return the conformal p-value of each class.
@@ -344,14 +399,12 @@ class PredictionSetClassifier(
         members = self._members(X)
         self._validate_params()  # some may be changed after fit
         rng = check_random_state(self._random_state)
-        uniform = rng.uniform(size=len(members[0]))
-        n_held_out = sum(
-            np.array([total[-1] for _, total in tables]) for tables in self._tables
-        )
+        n_held_out = self._weight_below(np.inf)
         pvalue = np.empty(members[0].shape)
         for rows in row_blocks(*members[0].shape):
+            uniform = _draw(rng, members[0][rows])
             below = sum(
-                self._below(tables, proba[rows], uniform[rows])
+                self._below(tables, proba[rows], uniform)
                 for tables, proba in zip(self._tables, members, strict=True)
             )
             pvalue[rows] = (n_held_out - below + 1) / (n_held_out + 1)
@@ -389,7 +442,10 @@ class PredictionSetClassifier(
         y_set : ndarray of shape (n_samples, n_classes), dtype bool
             Columns are in the order of `classes_`.
         """
-        return self.predict_pvalue(X) > 1 - self.confidence_level + LEVEL_ROUNDING
+        pvalue = self.predict_pvalue(X)
+        if self.confidence_level != self._fitted_level:
+            self._warn_of_full_sets()
+        return pvalue > 1 - self.confidence_level + LEVEL_ROUNDING
 
     def predict(self, X: MatrixLike) -> Array:
         """Predict the most probable class.
