@@ -8,15 +8,16 @@ level 0.9, and measures the coverage on 1000 new samples. The probabilities are
     distinct     too extreme, and without ties
     rounded      the same, rounded to one decimal, so that many scores are equal
     equal        0.25 for each class
+    zeros        1 for the most probable class, and 0 for the others
     trained      of naive Bayes, trained in five folds (CV+), for Gaussian classes
 
 The sets are those of a score, or with thresholds of each class. Without ties, the
 number of covered samples has a beta-binomial distribution, whose mean and standard
-deviation are "law mean" and "law sd". "low" is how often the coverage is at or below
-the 5 % quantile of this distribution, which happens with the probability "law low". The
-"bound" is the guaranteed mean. With thresholds of each class, "coverage" is that of the
-class with the lowest mean coverage. Rows that are in the output file already are not
-measured again.
+deviation are "law mean" and "law sd"; "aps" and "raps" break the ties of zeros. "low"
+is how often the coverage is at or below the 5 % quantile of this distribution, which
+happens with the probability "law low". The "bound" is the guaranteed mean. With
+thresholds of each class, "coverage" is that of the class with the lowest mean coverage.
+Rows that are in the output file already are not measured again.
 """
 
 import argparse
@@ -47,7 +48,9 @@ SETS = {
     "raps": {"conformity_score": "raps", "k_reg": 1, "lambd": 0.05},
     "lac, each class": {"per_class": True},
 }
-PROBABILITIES = ["distinct", "rounded", "equal", "trained"]
+PROBABILITIES = ["distinct", "rounded", "equal", "zeros", "trained"]
+HAVE_LAW = {(name, "distinct") for name in ("lac", "aps", "raps")}
+HAVE_LAW |= {("aps", "zeros"), ("raps", "zeros")}
 
 
 def draw(rng, kind, n_samples):
@@ -60,6 +63,8 @@ def draw(rng, kind, n_samples):
     proba = true**2
     if kind == "equal":
         proba = np.ones_like(true)
+    elif kind == "zeros":
+        proba = np.eye(4)[true.argmax(axis=1)]
     elif kind == "rounded":
         proba = (proba / proba.sum(axis=1, keepdims=True)).round(1) + 1e-3
     return proba / proba.sum(axis=1, keepdims=True), y
@@ -90,7 +95,7 @@ def measure(name, kind, n_samples, repeats, seed):
     for i in range(repeats):
         model.set_params(random_state=seed + i)
         X, y = draw(rng, kind, n_samples)
-        with warnings.catch_warnings():  # of classes that are absent from a fold
+        with warnings.catch_warnings():  # of absent classes, and of full sets
             warnings.simplefilter("ignore", UserWarning)
             model.fit(X, y)
         X, y = draw(rng, kind, N_NEW)
@@ -105,7 +110,7 @@ def measure(name, kind, n_samples, repeats, seed):
     # The folds of a class differ in size.
     bound = "" if by_class and kind == "trained" else f"{bound_of(kind, n_samples):.4f}"
     law_mean = law_sd = low = law_low = ""
-    if kind == "distinct" and not by_class:
+    if (name, kind) in HAVE_LAW:
         rank = ceil((n_samples + 1) * LEVEL - 1e-9)
         law = betabinom(N_NEW, rank, n_samples + 1 - rank)
         law_mean, law_sd = f"{law.mean() / N_NEW:.4f}", f"{law.std() / N_NEW:.4f}"

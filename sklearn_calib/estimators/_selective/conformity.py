@@ -29,9 +29,11 @@ def class_scores(
     """
     proba = proba.astype(np.float64)
     if kind == "lac":
-        # The last digits depend on how many samples are predicted together, and would
-        # break ties with the held-out samples.
-        return np.round(1 - proba, DECIMALS)
+        # The order is that of 1 - p, which would be rounded to 1 for small p. The last
+        # digits depend on how many samples are predicted together, and would break ties
+        # with the held-out samples.
+        with np.errstate(divide="ignore"):
+            return np.round(-np.log(proba), DECIMALS)
     # Probabilities of zero would be ties within a sample and between samples.
     keys = np.where(proba > 0, -proba, uniform[:, 1:])
     order = np.argsort(keys, axis=1)

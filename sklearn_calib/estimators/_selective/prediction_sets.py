@@ -338,30 +338,27 @@ class PredictionSetClassifier(
         is_seed = isinstance(self.random_state, Integral)
         self._random_state = seed if is_seed else self.random_state
 
-    def _weight_below(self, score: float) -> Floats:
-        """Return the weight of held-out samples with lower scores, of each table.
-
-        For infinity, this is their total weight.
-        """
-        rows = [[weight_below(one, score) for one in each] for each in self._tables]
-        return np.sum(rows, axis=0)
+    def _held_out_weight(self) -> Floats:
+        """Return the total weight of the held-out samples, of each class or all."""
+        return np.sum([[sums[-1] for _, sums in each] for each in self._tables], axis=0)
 
     def _warn_of_full_sets(self) -> None:
         """Warn if the level puts a class into every set, whatever its score is."""
         limit = 1 - self.confidence_level + LEVEL_ROUNDING
-        n_held_out = self._weight_below(np.inf)
-        is_few = 1 / (n_held_out + 1) > limit
+        total = self._held_out_weight()
+        is_few = 1 / (total + 1) > limit
         if is_few.any():
             self._warn(
                 is_few,
                 f"needs at least {ceil(1 / limit - 1)} held-out samples"
-                f"{' of each class' * (len(is_few) > 1)}, got {n_held_out.min():g}. "
-                "Use more samples or a lower confidence_level.",
+                f"{' of each class' * (len(is_few) > 1)}, got {total.min():g}. Use "
+                "more samples or a lower confidence_level.",
             )
-        # The score of "lac" is 1 for all probabilities of zero.
-        n_zero = n_held_out - self._weight_below(1)
-        is_tied = ((n_zero + 1) / (n_held_out + 1) > limit) & ~is_few
-        if self._fitted_score[0] == "lac" and is_tied.any():
+        # The score of "lac" is infinite for a probability of zero.
+        finite = [[weight_below(one, np.inf) for one in each] for each in self._tables]
+        n_zero = total - np.sum(finite, axis=0)
+        is_tied = ((n_zero + 1) / (total + 1) > limit) & ~is_few
+        if is_tied.any():
             self._warn(
                 is_tied,
                 "is larger than the fraction of held-out samples whose true class has "
@@ -399,7 +396,7 @@ class PredictionSetClassifier(
         members = self._members(X)
         self._validate_params()  # some may be changed after fit
         rng = check_random_state(self._random_state)
-        n_held_out = self._weight_below(np.inf)
+        n_held_out = self._held_out_weight()
         pvalue = np.empty(members[0].shape)
         for rows in row_blocks(*members[0].shape):
             uniform = _draw(rng, members[0][rows])
