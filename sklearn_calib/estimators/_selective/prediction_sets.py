@@ -355,7 +355,8 @@ class PredictionSetClassifier(
                 "more samples or a lower confidence_level.",
             )
         # The score of "lac" is infinite for a probability of zero.
-        finite = [[weight_below(one, np.inf) for one in each] for each in self._tables]
+        end = np.array(np.inf)
+        finite = [[weight_below(one, end) for one in each] for each in self._tables]
         n_zero = total - np.sum(finite, axis=0)
         is_tied = ((n_zero + 1) / (total + 1) > limit) & ~is_few
         if is_tied.any():
