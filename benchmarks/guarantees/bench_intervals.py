@@ -14,7 +14,9 @@ Prints a row for each metric, method, model and number of samples: the populatio
 the mean of the estimates, and for each level the coverage, its standard error, and the
 ratio of the mean width to the sampling spread. The sampling spread is the distance
 between the quantiles of the estimates for this level. The population value is computed
-for a grid of predictions with every label, weighted by its probability.
+for a grid of predictions with every label, weighted by its probability. With
+`--output FILE`, the rows are also written to a CSV file, and existing rows are not
+measured again.
 
 With `--priors`, the coverage of the 95 % intervals of `estimate_priors`, over all
 classes, in `--repeats` data sets of each number of samples. The features of class k are
@@ -30,9 +32,11 @@ floor.
 
 import argparse
 import itertools
+import sys
 import time
 import warnings
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 from scipy.special import softmax
@@ -42,6 +46,11 @@ from sklearn.metrics import brier_score_loss, log_loss
 from sklearn_calib import metrics as m
 from sklearn_calib.deployment import estimate_priors
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "studies"))
+from helpers.resumable import add_missing
+
+FIELDS = ["predictions", "metric", "method", "truth", "n_samples", "level"]
+FIELDS += ["coverage", "width", "repeats", "n_resamples"]
 N_CLASSES = 10
 PREDICTIONS = {
     "uniform": lambda grid: 0.02 + 0.98 * grid,
@@ -194,6 +203,29 @@ def show_coverage(args):
             )
 
 
+def write_coverage(args):
+    """Write the coverage and the relative width to a file."""
+
+    def row(predictions, name, method, truth, n_samples, level):
+        one = argparse.Namespace(**{**vars(args), "levels": [level]})
+        metric, problem = (ERRORS | OTHERS)[name], (predictions, truth)
+        ((coverage, _, width),) = interval_row(metric, method, problem, n_samples, one)[
+            2
+        ]
+        return f"{coverage:.4f}", f"{width:.3f}", args.repeats, args.n_resamples
+
+    for name in args.metrics.split(","):
+        keys = itertools.product(
+            args.predictions.split(","),
+            [name],
+            ["debiased"] if name in ERRORS else args.methods.split(","),
+            args.truths.split(","),
+            map(int, args.n_samples.split(",")),
+            args.levels,
+        )
+        add_missing(args.output, FIELDS, keys, row)
+
+
 def priors_row(n_classes, factor, n_samples, args):
     """Return coverage and mean width of the priors, and the fraction of warnings."""
     priors = factor ** np.arange(n_classes)
@@ -276,6 +308,7 @@ if __name__ == "__main__":
     parser.add_argument("--repeats", type=int, default=400)
     parser.add_argument("--n-resamples", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0, help="of the first sample")
+    parser.add_argument("--output", type=Path)
     parser.add_argument("--priors", action="store_true")
     parser.add_argument("--time", action="store_true")
     args = parser.parse_args()
@@ -283,5 +316,7 @@ if __name__ == "__main__":
         show_times()
     elif args.priors:
         show_priors(args)
+    elif args.output:
+        write_coverage(args)
     else:
         show_coverage(args)

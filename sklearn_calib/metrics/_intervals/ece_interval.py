@@ -164,6 +164,11 @@ def ece_interval(
     the interval contains the value of :func:`expected_calibration_error`, whose bias
     grows faster with the number of bins and classes than its standard deviation.
 
+    The coverage is higher than the confidence level for few samples, or if most gaps
+    are not significant: in simulations with norm "l1" and the level 0.95, it was 0.98
+    to 1.00 for 200 and 500 samples, and 0.945 to 0.99 for 5000. See
+    `benchmarks/guarantees/bench_intervals.py`.
+
     References
     ----------
     .. [1] A. Kumar, P. Liang and T. Ma, "Verified Uncertainty Calibration",
