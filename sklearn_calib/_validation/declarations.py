@@ -125,6 +125,7 @@ DRAWS = {
     "n_resamples": [Interval(Integral, 1, MOST_DRAWS, closed="both")],
     "random_state": ["random_state"],
 }
+CLUSTERS = {"clusters": ["array-like", None]}
 INTERVAL = {**DRAWS, "confidence_level": BETWEEN_0_AND_1}
 
 

@@ -30,8 +30,10 @@ from sklearn_calib._sklearn.scorer_objects import (
     metric_of,
 )
 from sklearn_calib._validation.arrays import shown
+from sklearn_calib._validation.clusters import read_clusters
 from sklearn_calib._validation.declarations import (
     BETWEEN_0_AND_1,
+    CLUSTERS,
     MOST_DRAWS,
     PROGRESS,
     TARGETS,
@@ -63,6 +65,7 @@ METRICS = ("accuracy", "neg_log_loss", "neg_ece", "neg_aurc", "refinement_auc")
         "confidence_level": BETWEEN_0_AND_1,
         "n_resamples": [Interval(Integral, 0, MOST_DRAWS, closed="both")],
         "labels": TARGETS["labels"],
+        **CLUSTERS,
         **PROGRESS,
         "random_state": ["random_state"],
     },
@@ -77,6 +80,7 @@ def compare(
     confidence_level: float = 0.95,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
     n_resamples: int = 1000,
     random_state: Seed = None,
     n_jobs: int | None = None,
@@ -123,6 +127,12 @@ def compare(
 
     sample_weight : array-like of shape (n_samples,), default=None
         Sample weights.
+
+    clusters : array-like of shape (n_samples,), default=None
+        Cluster of each sample, such as the patient, if the samples of a cluster are not
+        independent. Whole clusters are then resampled for the intervals. There
+        should be at least 50; otherwise, there is a warning. By default, all samples
+        are independent.
 
     n_resamples : int, default=1000
         Number of random draws for each interval; 0 for no intervals. The metric is
@@ -247,6 +257,7 @@ def compare(
     if not len(y):
         raise ValueError("y must contain at least one label, got none. Pass samples.")
     sample_weight = check_sample_weight(sample_weight, y)
+    clusters = read_clusters(clusters, len(y))
     if labels is not None:  # also if there are only classifiers
         n_classes = len(as_labels(labels, "labels"))
         encode_labels(y, labels=labels, n_classes=n_classes, name="y")
@@ -260,6 +271,7 @@ def compare(
     _warn_of_positive(runs, y, labels)
     settings = {
         "confidence_level": confidence_level,
+        "clusters": clusters,
         "n_resamples": n_resamples,
         "random_state": check_random_state(random_state).randint(2**31 - 1),
     }

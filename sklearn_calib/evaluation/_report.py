@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_calib._validation.clusters import encode_clusters
 from sklearn_calib._validation.declarations import (
     BETWEEN_0_AND_1,
     BINS,
+    CLUSTERS,
     DRAWS,
     TARGETS,
     Interval,
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     {
         **TARGETS,
         **BINS,
+        **CLUSTERS,
         **DRAWS,
         "groups": ["array-like", None],
         "confidence_level": [*BETWEEN_0_AND_1, None],
@@ -52,6 +55,7 @@ def calibration_report(
     confidence_level: float | None = None,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
     n_resamples: int = 1000,
     random_state: Seed = None,
     digits: int | None = 3,
@@ -94,6 +98,12 @@ def calibration_report(
 
     sample_weight : array-like of shape (n_samples,), default=None
         Sample weights.
+
+    clusters : array-like of shape (n_samples,), default=None
+        Cluster of each sample, such as the patient, if the samples of a cluster are not
+        independent. The intervals are then computed as in
+        :func:`~sklearn_calib.metrics.ece_interval`. By default, all samples are
+        independent.
 
     n_resamples : int, default=1000
         Number of random draws for each interval.
@@ -166,13 +176,16 @@ def calibration_report(
     options: Options = {"n_bins": n_bins, "strategy": strategy}
     interval: Options = {"n_resamples": n_resamples, "random_state": random_state}
     interval["confidence_level"] = confidence_level
+    if clusters is not None:
+        clusters = encode_clusters(clusters, len(codes))
 
     def report(rows: Any) -> pd.DataFrame:
         part = None if weight is None else weight[rows]
         # The weights of a group must not all be zero.
         part = check_sample_weight(part, codes[rows])
         data = proba[rows], codes[rows], part
-        return _report(*data, names, options, interval)
+        shared = {"clusters": None if clusters is None else clusters[rows]}
+        return _report(*data, names, options, {**interval, **shared})
 
     if groups is None:
         table = report(slice(None))

@@ -23,7 +23,8 @@ from sklearn_calib._sklearn.metric_options import (
 )
 from sklearn_calib._sklearn.sample_values import is_equal, values_of_samples
 from sklearn_calib._solvers.blas import one_blas_thread
-from sklearn_calib._validation.arrays import as_numbers
+from sklearn_calib._validation.arrays import as_numbers, shown
+from sklearn_calib._validation.clusters import read_clusters
 from sklearn_calib._validation.declarations import interval_kind
 from sklearn_calib._validation.fit_warnings import without_warnings
 from sklearn_calib._validation.labels import as_labels, encode_labels
@@ -59,6 +60,7 @@ class Resample(ABC):
 
     metric: Metric
     options: Options
+    clusters: Ints | None = None  # of each row, if the rows are not independent
 
     @abstractmethod
     def measure(self, *args: Any, **drawn: Any) -> Any:
@@ -83,16 +85,18 @@ class Resample(ABC):
 
 @dataclass(frozen=True, eq=False)
 class RowSample(Resample):
-    """A metric and its input, which is drawn row by row."""
+    """A metric and its input, which is drawn row by row, or cluster by cluster."""
 
     metric: Metric
     y_true: Array
     y_proba: Array
     options: Options
     weight: Floats
-    strata: Sequence[Ints]  # rows of each stratum, which is resampled separately
+    # Rows, or clusters, of each stratum, which is resampled separately.
+    strata: Sequence[Ints]
     values: Array | None = None  # of each row, if the metric is known to be their mean
     labels: Any = None  # of the columns, also for a metric that does not take them
+    clusters: Ints | None = None
 
     def measure(self, y_true: Array | None = None, weight: Weights = None) -> float:
         """Return the metric, optionally for other labels or weights."""
@@ -179,32 +183,39 @@ class RowSample(Resample):
             return self
         return replace(self, options={"labels": np.unique(self.y_true)})
 
+    @property
+    def n_units(self) -> int:
+        """Number of rows, or clusters, that are drawn."""
+        return sum(map(len, self.strata))
+
+    def of_rows(self, values: Array) -> Array:
+        """Return the value of each row, given those of the units."""
+        return values if self.clusters is None else values[self.clusters]
+
     def draw_all(self, seed: int) -> dict[str, Array]:
         rng = np.random.default_rng(seed)
         drawn = [rows[rng.integers(len(rows), size=len(rows))] for rows in self.strata]
-        times = np.bincount(np.concatenate(drawn), minlength=len(self.weight))
-        return {"weight": self.weight * times}
+        times = np.bincount(np.concatenate(drawn), minlength=self.n_units)
+        return {"weight": self.weight * self.of_rows(times)}
 
     def draw_half(self, seed: int) -> dict[str, Array]:
         """Draw half of the samples (rounded up) without replacement."""
         rng = np.random.default_rng(seed)
         halves = [rng.permutation(rows)[: (len(rows) + 1) // 2] for rows in self.strata]
-        weight = np.zeros(len(self.weight))
-        drawn = np.concatenate(halves)
-        weight[drawn] = self.weight[drawn]
-        return {"weight": weight}
+        is_drawn = np.zeros(self.n_units, dtype=bool)
+        is_drawn[np.concatenate(halves)] = True
+        return {"weight": np.where(self.of_rows(is_drawn), self.weight, 0)}
 
     def draw_calibrated(self, seed: int) -> dict[str, Array]:
         return {"y_true": self._sampler(np.random.default_rng(seed))}
 
     def leave_out(self, rng: np.random.RandomState, _: int) -> tuple[Draw, int]:
-        n_samples = len(self.weight)
-        n_parts = min(n_samples, JACKKNIFE_PARTS)
-        part = np.empty(n_samples, dtype=int)
+        n_parts = min(self.n_units, JACKKNIFE_PARTS)
+        part = np.empty(self.n_units, dtype=int)
         # Cyclic, so that each part contains the same fraction of each stratum.
         order = np.concatenate([rng.permutation(rows) for rows in self.strata])
-        part[order] = np.arange(n_samples) % n_parts
-        return partial(_leave_out, self.weight, part), n_parts
+        part[order] = np.arange(self.n_units) % n_parts
+        return partial(_leave_out, self.weight, self.of_rows(part)), n_parts
 
     @cached_property
     def _sampler(self) -> Callable[[Any], Array]:
@@ -231,11 +242,14 @@ def take_sample(
     sample_weight: ArrayLike | None,
     *,
     stratify: bool,
+    clusters: ArrayLike | None = None,
     name: str = "y_proba",
 ) -> RowSample:
     """Return the `RowSample` of a metric. The metric checks the rest of its input."""
     if interval_kind(metric)[0].takes_two_samples:
-        return _take_two_samples(metric, y_true, y_proba, labels, sample_weight)
+        refused = {"labels": labels, "sample_weight": sample_weight}
+        refused["clusters"] = clusters
+        return _take_two_samples(metric, y_true, y_proba, refused)
     labels = fixed_by_partial(metric, "labels", labels)
     sample_weight = fixed_by_partial(metric, "sample_weight", sample_weight)
     # The samples are drawn here; the metric reads those that it is called with.
@@ -247,9 +261,17 @@ def take_sample(
     weight = check_sample_weight(sample_weight, proba)
     proba, options = metric_input(metric, y_true, proba, labels, weight)
     weight = options.pop("sample_weight", np.ones(len(proba)))
+    clusters = read_clusters(clusters, len(proba))
     strata = _rows_by_class(y_true) if stratify else [np.arange(len(proba))]
-    labels = options.get("labels", labels)
-    return RowSample(metric, y_true, proba, options, weight, strata, labels=labels)
+    if clusters is not None:
+        if stratify:
+            raise ValueError(
+                "stratify must be False with clusters, got True, because a cluster may "
+                "contain several classes. Use stratify=False."
+            )
+        strata = [np.arange(clusters.max() + 1)]
+    known: Options = {"labels": options.get("labels", labels), "clusters": clusters}
+    return RowSample(metric, y_true, proba, options, weight, strata, **known)
 
 
 def check_number(value: Any) -> float:
@@ -268,16 +290,15 @@ def _take_two_samples(
     metric: Metric,
     scores_in: ArrayLike,
     scores_out: ArrayLike,
-    labels: ArrayLike | None,
-    sample_weight: ArrayLike | None,
+    refused: Options,
 ) -> RowSample:
     """Return the sample of a metric of two samples of scores, as one with weights."""
-    if not (labels is None and sample_weight is None):
-        raise ValueError(
-            "labels and sample_weight must be None for a metric of two samples of "
-            f"scores, got {'labels' if sample_weight is None else 'sample_weight'}. "
-            "Do not pass them."
-        )
+    for name, value in refused.items():
+        if value is not None:
+            raise ValueError(
+                f"{name} must be None for a metric of two samples of scores, got "
+                f"{shown(value)}. Do not pass it."
+            )
     scores_in = as_numbers(scores_in, "scores_in")
     scores_out = as_numbers(scores_out, "scores_out")
     scores = np.concatenate([np.ravel(scores_in), np.ravel(scores_out)])

@@ -343,7 +343,7 @@ def mostly_undefined(*_, sample_weight):
         ),
         (
             ood_auroc_score, {"labels": [0, 1]}, ValueError,
-            "labels and sample_weight must be None .* got labels. Do not pass them",
+            r"labels must be None .* got \[0, 1\]. Do not pass it",
         ),
         (aurc_loss, {"method": "t"}, ValueError, "The 'method' parameter"),
         (aurc_loss, {"n_resamples": 0}, ValueError, "The 'n_resamples' parameter"),

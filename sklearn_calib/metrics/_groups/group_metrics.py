@@ -20,8 +20,10 @@ from sklearn_calib._sklearn.metric_options import (
     with_options,
 )
 from sklearn_calib._validation.arrays import as_numbers, shown
+from sklearn_calib._validation.clusters import encode_clusters
 from sklearn_calib._validation.declarations import (
     BETWEEN_0_AND_1,
+    CLUSTERS,
     COUNT,
     DRAWS,
     PROGRESS,
@@ -50,7 +52,13 @@ OF_GROUPS = {**TARGETS, "groups": ["array-like"]}
 
 
 @validate_params(
-    {**OF_GROUPS, **DRAWS, **PROGRESS, "confidence_level": [*BETWEEN_0_AND_1, None]},
+    {
+        **OF_GROUPS,
+        **CLUSTERS,
+        **DRAWS,
+        **PROGRESS,
+        "confidence_level": [*BETWEEN_0_AND_1, None],
+    },
     # The metric checks the other options.
     prefer_skip_nested_validation=False,
 )
@@ -63,6 +71,7 @@ def per_group(
     confidence_level: float | None = None,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
     n_resamples: int = 1000,
     random_state: Seed = None,
     n_jobs: int | None = None,
@@ -104,6 +113,11 @@ def per_group(
 
     sample_weight : array-like of shape (n_samples,), default=None
         Sample weights. They are passed to the metric if they are not None.
+
+    clusters : array-like of shape (n_samples,), default=None
+        Cluster of each sample, such as the patient, if the samples of a cluster are not
+        independent. The intervals are then computed as in
+        :func:`bootstrap_interval`. By default, all samples are independent.
 
     n_resamples : int, default=1000
         Number of random draws for each interval.
@@ -209,6 +223,7 @@ def per_group(
         refuse_options(options, per_group, "several metrics")
         settings: Options = {"groups": groups, "confidence_level": confidence_level}
         settings |= {"labels": labels, "sample_weight": sample_weight}
+        settings["clusters"] = clusters
         settings |= {"n_resamples": n_resamples, "random_state": random_state}
         settings |= {"n_jobs": n_jobs, "verbose": verbose}
         _check_names(metric)
@@ -227,6 +242,8 @@ def per_group(
     check_columns(y_proba, y_true, fixed_by_partial(metric, "labels", labels))
     y_true = as_labels(y_true, "y_true")
     call_for = _of_rows(metric, y_true, y_proba, labels, sample_weight)
+    if clusters is not None:
+        clusters = encode_clusters(clusters, len(y_true))
 
     def interval(function: Callable[..., Any], rows: Any) -> tuple[float, ...]:
         if confidence_level is None:
@@ -234,6 +251,7 @@ def per_group(
         draws: Options = {"n_resamples": n_resamples, "random_state": random_state}
         draws |= {"n_jobs": n_jobs, "verbose": verbose}
         draws["confidence_level"] = confidence_level
+        draws["clusters"] = None if clusters is None else clusters[rows]
         return call_for(partial(function, **draws), rows)
 
     # All samples first, so that the metric checks that the lengths are consistent.

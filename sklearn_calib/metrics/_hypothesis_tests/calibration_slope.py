@@ -7,14 +7,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
-from scipy.special import expit, logit, ndtri
+from scipy.special import expit, logit, ndtri, stdtrit
 from sklearn.exceptions import UndefinedMetricWarning
 
 from sklearn_calib._numerics.class_scores import log_odds_of_one
 from sklearn_calib._solvers.logistic import newton_logistic
 from sklearn_calib._validation.arrays import shown
+from sklearn_calib._validation.clusters import read_clusters
 from sklearn_calib._validation.declarations import (
     BETWEEN_0_AND_1,
+    CLUSTERS,
     MODES,
     TARGETS,
     StrOptions,
@@ -23,7 +25,11 @@ from sklearn_calib._validation.declarations import (
 from sklearn_calib._validation.fit_warnings import warn
 from sklearn_calib._validation.labels import classes_of
 from sklearn_calib._validation.samples import read_samples, samples_by_class
-from sklearn_calib._validation.types import Bools, Floats, Weights
+from sklearn_calib._validation.types import Bools, Floats, Ints, Weights
+from sklearn_calib.metrics._hypothesis_tests.cluster_scores import (
+    sandwich,
+    sum_clusters,
+)
 from sklearn_calib.metrics._hypothesis_tests.recalibration import (
     Ratios,
     fit_recalibration,
@@ -54,6 +60,7 @@ class CalibrationSlopeResult(NamedTuple):
         "mode": [StrOptions(MODES | {"multinomial"}), None],
         "reference": [object],
         "confidence_level": BETWEEN_0_AND_1,
+        **CLUSTERS,
     }
 )
 def calibration_slope(
@@ -66,6 +73,7 @@ def calibration_slope(
     confidence_level: float = 0.95,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
 ) -> CalibrationSlopeResult:
     r"""Calibration slope, calibration intercept and calibration-in-the-large.
 
@@ -110,6 +118,11 @@ def calibration_slope(
         Sample weights. Their scale does not matter. As equal weights have the smallest
         variance, the intervals for other weights are wider.
 
+    clusters : array-like of shape (n_samples,), default=None
+        Cluster of each sample, such as the patient, if the samples of a cluster are not
+        independent. There should be at least 50 clusters; otherwise, there is a
+        warning. By default, all samples are independent.
+
     Returns
     -------
     result : CalibrationSlopeResult
@@ -148,7 +161,9 @@ def calibration_slope(
     [1]_. Calibration-in-the-large is the intercept a of the fit with b fixed at 1,
     which [2]_ call the calibration intercept. Wald intervals are computed from the
     Fisher information. With weights :math:`w_i`, the variance of the score of a sample
-    is multiplied by :math:`w_i^2`.
+    is multiplied by :math:`w_i^2`. With clusters, the variance is the sandwich CR2
+    [4]_ of the scores of the clusters, and the quantiles are those of a t distribution
+    with one degree of freedom less than there are clusters.
 
     With `mode="multinomial"`, the model for the probabilities :math:`p_{ik}` of the
     classes and the reference class r is [3]_
@@ -174,6 +189,9 @@ def calibration_slope(
        B. Van Calster, "Assessing Calibration of Multinomial Risk Prediction Models",
        Statistics in Medicine 33, 2014.
 
+    .. [4] R. M. Bell and D. F. McCaffrey, "Bias Reduction in Standard Errors for Linear
+       Regression with Multi-Stage Samples", Survey Methodology 28, 2002.
+
     Examples
     --------
     >>> import numpy as np
@@ -193,9 +211,11 @@ def calibration_slope(
     samples = read_samples(*data, of_two="positive")
     if mode == "multinomial":
         proba, codes, weight = samples.proba()
+        clusters = read_clusters(clusters, len(codes))
         code = reference_code(reference, classes_of(y_true, labels))
         weight = _unit_mean(weight, len(codes))
-        estimate, error = _recalibrate_all(log_ratios(proba, codes, weight, code))
+        ratios = log_ratios(proba, codes, weight, code, clusters)
+        estimate, error = _recalibrate_all(ratios)
     elif reference is not None:
         raise ValueError(
             'reference must be None unless mode="multinomial", got '
@@ -203,9 +223,15 @@ def calibration_slope(
             "class, each probability is compared with its complement."
         )
     else:
-        results = [_recalibrate(*each) for each in samples_by_class(samples)]
+        columns = list(samples_by_class(samples))
+        clusters = read_clusters(clusters, len(columns[0][0]))
+        results = [_recalibrate(*each, clusters) for each in columns]
         estimate, error = np.array(results).transpose(1, 2, 0)
-    size = ndtri((1 + confidence_level) / 2)
+    level = (1 + confidence_level) / 2
+    size = ndtri(level)
+    if clusters is not None:
+        seen = clusters if samples.weight is None else clusters[samples.weight > 0]
+        size = stdtrit(len(np.unique(seen)) - 1, level)
     ends = np.stack([estimate - size * error, estimate + size * error], axis=-1)
     if mode in {"classwise", "multinomial"}:
         return CalibrationSlopeResult(*estimate, *ends)
@@ -222,30 +248,40 @@ def _unit_mean(weight: Weights, n_samples: int) -> Floats:
 
 
 def _recalibrate(
-    value: Floats, outcome: Bools, weight: Weights
+    value: Floats, outcome: Bools, weight: Weights, clusters: Ints | None
 ) -> tuple[list[float], list[float]]:
     """Return slope, intercept and calibration-in-the-large, and standard errors."""
     weight = _unit_mean(weight, len(value))
     seen = weight > 0
     value, outcome, weight = value[seen], outcome[seen], weight[seen]
+    clusters = None if clusters is None else clusters[seen]
     nothing = [np.nan] * 3
     if outcome.all() or not outcome.any():
         _warn("slope, intercept and in-the-large", "only one outcome occurs")
         return nothing, nothing
     x = log_odds_of_one(value)
     large = _shift(x, outcome, weight)
-    error = _error_of_shift(large + x, weight)
+    constant = np.ones_like(x)
+    if clusters is None:
+        error = _error_of_shift(large + x, weight)
+    else:
+        scored = large + x, outcome, weight, clusters
+        (error,) = _errors_of_clusters(constant[:, None], *scored)
     if not _overlap(x[outcome], x[~outcome]):
         are_equal = x.min() == x.max()
         reason = "are equal" if are_equal else "separate the outcomes"
         _warn("slope and intercept", f"the predicted probabilities {reason}")
         return [np.nan, np.nan, large], [np.nan, np.nan, error]
-    features = np.column_stack([x, np.ones_like(x)])
+    features = np.column_stack([x, constant])
     (slope, intercept), has_converged = newton_logistic(features, outcome, weight)
     if not has_converged:
         _warn("slope and intercept", "they depend on samples of negligible weight")
         return [np.nan, np.nan, large], [np.nan, np.nan, error]
-    errors = _errors_of_line(x, slope * x + intercept, weight)
+    margin = slope * x + intercept
+    if clusters is None:
+        errors = _errors_of_line(x, margin, weight)
+    else:
+        errors = _errors_of_clusters(features, margin, outcome, weight, clusters)
     return [slope, intercept, large], [*errors, error]
 
 
@@ -324,3 +360,15 @@ def _errors_of_line(x: Floats, margin: Floats, weight: Floats) -> list[float]:
     slope = weight * (x - center) / (mass @ (x - center) ** 2)
     intercept = weight / mass.sum() - center * slope
     return [float(np.sqrt(variance @ each**2)) for each in (slope, intercept)]
+
+
+def _errors_of_clusters(
+    features: Floats, margin: Floats, outcome: Bools, weight: Floats, clusters: Ints
+) -> list[float]:
+    """Return the standard errors of the coefficients, from the scores of clusters."""
+    _, mass = _weigh(margin, weight)
+    residual = weight * (outcome - expit(margin))
+    squares = features[:, :, None] * features[:, None] * mass[:, None, None]
+    scores = sum_clusters(features * residual[:, None], clusters)
+    covariance = sandwich(scores, sum_clusters(squares, clusters))
+    return [float(each) for each in np.sqrt(covariance.diagonal())]

@@ -14,7 +14,9 @@ from sklearn.utils import check_random_state
 from sklearn_calib._numerics.softmax import lift_zeros, log_softmax
 from sklearn_calib._solvers.logistic import SMALLEST_LOSS
 from sklearn_calib._validation.arrays import shown
+from sklearn_calib._validation.clusters import read_clusters
 from sklearn_calib._validation.declarations import (
+    CLUSTERS,
     DRAWS,
     TARGETS,
     StrOptions,
@@ -24,6 +26,11 @@ from sklearn_calib._validation.fit_warnings import warn
 from sklearn_calib._validation.labels import classes_of, code_of_label
 from sklearn_calib._validation.samples import TESTED, effective_weights, read_samples
 from sklearn_calib._validation.types import Array, Floats, Ints, Seed
+from sklearn_calib.metrics._hypothesis_tests.cluster_scores import (
+    sandwich,
+    sum_clusters,
+    wald_test,
+)
 from sklearn_calib.metrics._hypothesis_tests.consistency import tail_pvalue
 from sklearn_calib.metrics._hypothesis_tests.hosmer_lemeshow import ChiSquareResult
 from sklearn_calib.metrics._hypothesis_tests.spiegelhalter import has_impossible_label
@@ -44,6 +51,7 @@ PRECISION = 0.01
         "mode": [TESTED],
         "reference": [object],
         "method": [StrOptions({"asymptotic", "auto"})],
+        **CLUSTERS,
         **DRAWS,
     }
 )
@@ -57,6 +65,7 @@ def recalibration_test(
     pos_label: Any = None,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
     n_resamples: int = 1000,
     random_state: Seed = None,
 ) -> ChiSquareResult:
@@ -99,6 +108,12 @@ def recalibration_test(
     sample_weight : array-like of shape (n_samples,), default=None
         Sample weights. They are scaled to sum to the effective number of samples, so
         that unequal weights are worth fewer samples.
+
+    clusters : array-like of shape (n_samples,), default=None
+        Cluster of each sample, such as the patient, if the samples of a cluster are not
+        independent. The test is then another one, see Notes. There should be at
+        least 50 clusters; otherwise, there is a warning. By default, all samples are
+        independent.
 
     n_resamples : int, default=1000
         Number of random draws of the labels, if a class has too few samples.
@@ -152,6 +167,10 @@ def recalibration_test(
     the limit. For 10 classes, 1000 draws take about a second; for 100 classes, they
     take a minute or more, so use fewer draws.
 
+    With clusters, the statistic is that of the Wald test with the covariance of
+    :func:`calibration_slope`. Its p-value is that of Hotelling's T squared, and no
+    labels are drawn.
+
     If a true class has the probability 0, the statistic is infinite and the p-value is
     0, because this is impossible for a calibrated classifier. Other probabilities of 0
     remain 0 in the model.
@@ -185,21 +204,27 @@ def recalibration_test(
         )
     code = reference_code(reference, classes_of(y_true, labels))
     weight = effective_weights(weight, len(codes))
+    clusters = read_clusters(clusters, len(codes))
     df = 2 * (proba.shape[1] - 1)
     if has_impossible_label(proba, codes, weight):
         return ChiSquareResult(np.inf, 0.0, df)
-    data = log_ratios(proba, codes, weight, code, zeros_remain=True)
+    data = log_ratios(proba, codes, weight, code, clusters, zeros_remain=True)
+    n_clusters = np.inf if data.clusters is None else len(np.unique(data.clusters))
     fit = None
-    if len(np.unique(codes[weight > 0])) == proba.shape[1]:
+    if len(np.unique(codes[weight > 0])) == proba.shape[1] and n_clusters > df:
         fit = fit_recalibration(data, slopes=True)
     if fit is None:
         warn(
             "The recalibration test is not defined because a class is absent, or the "
-            "predicted probabilities are equal or separate the outcomes. Its result is "
-            "set to NaN.",
+            "predicted probabilities are equal or separate the outcomes, or because "
+            "there are too few clusters. Its result is set to NaN.",
             UndefinedMetricWarning,
         )
         return ChiSquareResult(np.nan, np.nan, df)
+    if data.clusters is not None:
+        excess = (fit.coef - [[0], [1]]).ravel()
+        wald = wald_test(excess, fit.covariance, int(n_clusters))
+        return ChiSquareResult(*map(float, wald), df)
     statistic = float(max(2 * (log_loss_of_predictions(data) - fit.loss), 0))
     if method == "auto" and _is_sparse(data):
         null = _null_draws(data, n_resamples, check_random_state(random_state))
@@ -218,14 +243,20 @@ class Ratios(NamedTuple):
     log_factor: Floats
     outcome: Floats
     weight: Floats
+    clusters: Ints | None
 
 
 class Fit(NamedTuple):
-    """Estimates and standard errors (n_terms, n_classes - 1), and the log loss."""
+    """Estimates (n_terms, n_classes - 1), their covariance, and the log loss."""
 
     coef: Floats
-    errors: Floats
+    covariance: Floats  # in the order of `ravel`
     loss: float
+
+    @property
+    def errors(self) -> Floats:
+        """Standard errors of the estimates."""
+        return np.sqrt(self.covariance.diagonal()).reshape(self.coef.shape)
 
 
 def reference_code(reference: Any, classes: Array) -> int:
@@ -247,6 +278,7 @@ def log_ratios(
     codes: Ints,
     weight: Floats,
     reference: int,
+    clusters: Ints | None = None,
     *,
     zeros_remain: bool = False,
 ) -> Ratios:
@@ -263,7 +295,9 @@ def log_ratios(
     order = [reference, *np.flatnonzero(others)]
     is_impossible = (proba[:, order] == 0) & zeros_remain
     log_factor = np.where(is_impossible, -np.inf, 0)
-    return Ratios(x, log_factor, outcome.astype(np.float64), weight[kept])
+    clusters = None if clusters is None else clusters[kept]
+    outcome = outcome.astype(np.float64)
+    return Ratios(x, log_factor, outcome, weight[kept], clusters)
 
 
 def fit_recalibration(data: Ratios, *, slopes: bool) -> Fit | None:
@@ -299,10 +333,12 @@ def fit_recalibration(data: Ratios, *, slopes: bool) -> Fit | None:
             is_zero = loss <= SMALLEST_LOSS * data.weight.sum()
             if slopes and (is_zero or gain > 0.05 * previous):
                 return None
-            variance = _information(terms, proba, data.weight**2)
-            covariance = inverse @ variance @ inverse
-            errors = np.sqrt(covariance.diagonal()).reshape(coef.shape)
-            return Fit(coef + step, errors, loss - gain / 2)
+            if data.clusters is None:
+                variance = _information(terms, proba, data.weight**2)
+                covariance = inverse @ variance @ inverse
+            else:
+                covariance = _cluster_covariance(terms, proba, data, data.clusters)
+            return Fit(coef + step, covariance, loss - gain / 2)
         previous, length = gain, 1.0
         while (trial := _log_loss(coef + length * step, terms, offset, data))[0] > loss:
             length /= 2
@@ -311,6 +347,20 @@ def fit_recalibration(data: Ratios, *, slopes: bool) -> Fit | None:
         coef = coef + length * step
         loss, proba = trial
     return None
+
+
+def _cluster_covariance(
+    terms: Floats, proba: Floats, data: Ratios, clusters: Ints
+) -> Floats:
+    """Return the covariance of the coefficients, from the scores of clusters."""
+    order = np.argsort(clusters, kind="stable")
+    members = np.split(order, np.flatnonzero(np.diff(clusters[order])) + 1)
+    information = [
+        _information(terms[:, rows], proba[rows], data.weight[rows]) for rows in members
+    ]
+    residual = data.weight[:, None] * (data.outcome - proba[:, 1:])
+    scores = np.concatenate(terms * residual, axis=1)
+    return sandwich(sum_clusters(scores, clusters), np.array(information))
 
 
 def _start(offset: Floats, data: Ratios) -> Floats:

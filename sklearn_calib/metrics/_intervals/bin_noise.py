@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,7 +46,7 @@ class Gaps(NamedTuple):
 
     def draw_noise(self, n_draws: int, rng: np.random.RandomState) -> Floats:
         """Draw noise of the bins with variance 1."""
-        if len(self.gap) > 1:
+        if max(len(self.gap), len(self.pattern)) > 1:
             noise = rng.standard_normal((n_draws, len(self.pattern))) @ self.pattern
             alone = ~self.pattern.any(axis=0) & (self.standard_error.ravel() > 0)
             noise[:, alone] = rng.standard_normal((n_draws, alone.sum()))
@@ -76,6 +77,15 @@ class Gaps(NamedTuple):
             skew = self.skewness * (noise**2 - 1) / 3
             noise_of_gap = self.standard_error * noise
             yield draws, self.null * noise, noise_of_gap, noise_of_gap + skew
+
+    def calibrated_errors(
+        self, norm: str, n_resamples: int, rng: np.random.RandomState
+    ) -> Floats:
+        """Return errors of calibrated predictions, from the noise of their gaps."""
+        errors = np.empty(n_resamples)
+        for draws, calibrated, *_ in self.draws(n_resamples, rng):
+            errors[draws] = self.error(calibrated, norm)
+        return errors
 
     def error(self, gap: Floats, norm: str) -> Any:
         """Return the error for the given gaps."""
@@ -118,31 +128,38 @@ def gaps(
     cells: Ints,
     shape: tuple[int, ...],
     norm: str,
+    clusters: Ints | None = None,
 ) -> Gaps:
     """Return the `Gaps` of the samples.
 
     For norm "l1", the gap is the sum over the samples in a bin, whose noise includes
-    that of their number. For the other norms, it is their mean.
+    that of their number. For the other norms, it is their mean. The noise is that of
+    the samples, or of the clusters.
     """
     mass = cell_sums(cells, weight[:, None], shape)
-    squares = cell_sums(cells, weight[:, None] ** 2, shape)
+    power_sums = partial(_power_sums, cells, clusters, shape)
+    squares = power_sums(weight[:, None], 2)
+    of_units = weight if clusters is None else np.bincount(clusters, weight)
     # The squares of tiny weights underflow to zero.
     unseen = squares / np.where(squares > 0, mass, 1) ** 2
     deviation = weight[:, None] * (values - correct)
     gap = cell_sums(cells, deviation, shape)
     if norm == "l1":
-        shared = gap / np.sqrt(effective_n_samples(weight))
-        variance = cell_sums(cells, deviation**2, shape) - shared**2
+        shared = gap / np.sqrt(effective_n_samples(of_units))
+        variance = power_sums(deviation, 2) - shared**2
         of_counts = 0.0
     else:
         mean = (gap / np.where(mass > 0, mass, 1)).ravel()
         deviation -= weight[:, None] * mean[cells]
         squared = (mean[cells] ** 2).mean(axis=1)
         around = squared - np.average(squared, weights=weight)
-        of_counts = np.linalg.norm(weight * around) / weight.sum()
+        around *= weight
+        if clusters is not None:
+            around = np.bincount(clusters, around)
+        of_counts = np.linalg.norm(around) / weight.sum()
         shared = np.zeros(shape)
         # Correction of the variance for the estimated mean, as by n / (n - 1).
-        variance = cell_sums(cells, deviation**2, shape)
+        variance = power_sums(deviation, 2)
         variance /= np.where(unseen < 1 - 1e-9, 1 - unseen, 1)
     # The observed variance of a bin with few samples may be zero by chance. Its lower
     # bound is the variance for calibrated predictions, or that of three errors if it is
@@ -152,25 +169,53 @@ def gaps(
     variance = np.maximum(variance, np.minimum(calibrated, 3 * squares * unseen))
     variance = np.maximum(variance, 1e-8 * gap**2)
     null = np.sqrt(np.maximum(variance, calibrated))
-    third = cell_sums(cells, deviation**3, shape)
+    third = power_sums(deviation, 3)
     skewness = third / np.where(variance > 0, variance, 1)
     pattern: Floats = np.zeros((1, gap.size))
-    if len(gap) > 1:
+    if clusters is not None:
+        # The order of the clusters does not depend on that of the rows.
+        total = np.bincount(clusters, deviation[:, 0])
+        rank = np.argsort(np.lexsort([total, of_units]))[clusters]
+        pattern = _pattern(deviation, cells, rank, gap.size, weight.mean())
+    elif len(gap) > 1:
         # Samples of equal confidence are in different groups, for any order of rows.
         keys = weight, correct.argmax(axis=1), values[:, 0], values.max(axis=1)
-        order = np.lexsort(keys)
-        pattern = _pattern(deviation[order], cells[order], gap.size, weight.mean())
+        order, rank = np.lexsort(keys), np.arange(len(cells))
+        pattern = _pattern(
+            deviation[order], cells[order], rank, gap.size, weight.mean()
+        )
     size = np.sqrt(variance)
     return Gaps(mass, gap, size, null, skewness, shared, pattern, of_counts)
 
 
-def _pattern(deviation: Floats, cells: Ints, n_cells: int, unit: Any) -> Floats:
+def _power_sums(
+    cells: Ints,
+    clusters: Ints | None,
+    shape: tuple[int, ...],
+    summand: Floats,
+    power: int,
+) -> Floats:
+    """Return sums of powers in each bin; those of a cluster are of its sum."""
+    if clusters is None:
+        return cell_sums(cells, summand**power, shape)
+    keys, index = np.unique(
+        cells + math.prod(shape) * clusters[:, None], return_inverse=True
+    )
+    summand = np.broadcast_to(summand, cells.shape)
+    summed = np.bincount(index.ravel(), summand.ravel())
+    return cell_sums(keys % math.prod(shape), summed**power, shape)
+
+
+def _pattern(
+    deviation: Floats, cells: Ints, rank: Ints, n_cells: int, unit: Any
+) -> Floats:
     """Return centred sums of groups of samples, scaled to variance 1 in each cell.
 
     Their products with normal variables have the correlation of the gaps of the cells.
+    `rank` is the position of each sample, or of its cluster.
     """
-    n_groups = min(len(cells), N_GROUPS, max(50, GROUP_SUMS // n_cells))
-    first = n_cells * (np.arange(len(cells)) % n_groups)
+    n_groups = min(rank.max() + 1, N_GROUPS, max(50, GROUP_SUMS // n_cells))
+    first = n_cells * (rank % n_groups)
     sums = np.bincount(
         (cells + first[:, None]).ravel(), deviation.ravel(), n_groups * n_cells
     ).reshape(n_groups, n_cells)

@@ -9,9 +9,11 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from sklearn_calib._numerics.binning import sweep_n_bins
+from sklearn_calib._validation.clusters import read_clusters
 from sklearn_calib._validation.declarations import (
     BETWEEN_0_AND_1,
     BINS,
+    CLUSTERS,
     DRAWS,
     INTERVAL,
     MODE,
@@ -38,6 +40,7 @@ from sklearn_calib.metrics._intervals.bin_noise import (
         **TARGETS,
         **BINS,
         **INTERVAL,
+        **CLUSTERS,
         "n_bins": [*BINS["n_bins"], StrOptions({"sweep"})],
         "norm": [StrOptions({"l1", "l2", "max"})],
         **MODE,
@@ -55,6 +58,7 @@ def ece_interval(
     pos_label: Any = None,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
     n_resamples: int = 1000,
     random_state: Seed = None,
 ) -> tuple[float, float]:
@@ -103,6 +107,11 @@ def ece_interval(
         Sample weights. Their scale matters only if the number of bins depends on the
         number of samples.
 
+    clusters : array-like of shape (n_samples,), default=None
+        Cluster of each sample, such as the patient, if the samples of a cluster are not
+        independent. There should be at least 50 clusters; otherwise, there is a
+        warning. By default, all samples are independent.
+
     n_resamples : int, default=1000
         Number of random draws.
 
@@ -126,7 +135,7 @@ def ece_interval(
     The observed gap :math:`g_b` of bin :math:`b` is the sum of the true gap
     :math:`\gamma_b` and noise with standard error :math:`s_b`. The noise is simulated
     with the covariance of the gaps over bins and classes, and with their skewness,
-    which matters for rare classes.
+    which matters for rare classes. With clusters, it is that of sums over the clusters.
 
     Norm "l1": the mean of :math:`|g_b|` exceeds :math:`|\gamma_b|` by
     :math:`\sqrt{2 / \pi} s_b` for :math:`\gamma_b = 0`, and by less for larger
@@ -202,11 +211,16 @@ def ece_interval(
     if n_bins == "sweep":
         n_bins = _swept(values, correct, strategy=strategy, sample_weight=weight)
     cells, shape = bin_cells(values, weight, n_bins, strategy)
-    seen = gaps(values, correct, weight, cells, shape, norm)
+    clusters = read_clusters(clusters, len(weight))
+    seen = gaps(values, correct, weight, cells, shape, norm, clusters)
     rng, tail = check_random_state(random_state), (1 - confidence_level) / 2
     value = seen.error(seen.gap, norm)
     if norm == "max":
-        null = calibrated_errors(values, weight, cells, shape, norm, n_resamples, rng)
+        if clusters is None:
+            drawn = values, weight, cells, shape, norm, n_resamples, rng
+            null = calibrated_errors(*drawn)
+        else:
+            null = seen.calibrated_errors(norm, n_resamples, rng)
         low, high = ends_of_largest(seen, n_resamples, tail, rng)
         if value <= np.quantile(null, 1 - tail):
             low = 0.0

@@ -18,6 +18,7 @@ from sklearn_calib._sklearn.metric_options import (
 )
 from sklearn_calib._sklearn.scorer_objects import metric_and_input
 from sklearn_calib._validation.declarations import (
+    CLUSTERS,
     INTERVAL,
     PROGRESS,
     TARGETS,
@@ -83,6 +84,7 @@ class PairedSample(NamedTuple):
         "y_proba_a": TARGETS["y_proba"],
         "y_proba_b": TARGETS["y_proba"],
         **INTERVAL,
+        **CLUSTERS,
         **PROGRESS,
         "alternative": [ALTERNATIVES],
     },
@@ -99,6 +101,7 @@ def difference_test(
     confidence_level: float = 0.95,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
     n_resamples: int = 1000,
     random_state: Seed = None,
     n_jobs: int | None = None,
@@ -144,6 +147,12 @@ def difference_test(
 
     sample_weight : array-like of shape (n_samples,), default=None
         Sample weights, passed to the metric.
+
+    clusters : array-like of shape (n_samples,), default=None
+        Cluster of each sample, such as the patient, if the samples of a cluster are not
+        independent. Whole clusters are then resampled and swapped. There should be
+        at least 50; otherwise, there is a warning. By default, all samples are
+        independent.
 
     n_resamples : int, default=1000
         Number of random draws, for the p-value and for the interval. Not used for
@@ -247,12 +256,10 @@ def difference_test(
     _check_has_test(metric)
     # A warning is issued once, not for each model.
     labels = known_labels(metric, y_true, y_proba_a, labels)
-    a, b = (
-        take_sample(
-            metric, y_true, proba, labels, sample_weight, stratify=False, name=name
-        )
-        for name, proba in probas.items()
-    )
+    data = metric, y_true, probas["y_proba_a"], labels, sample_weight
+    a = take_sample(*data, stratify=False, clusters=clusters, name="y_proba_a")
+    data = metric, y_true, probas["y_proba_b"], labels, sample_weight
+    b = take_sample(*data, stratify=False, name="y_proba_b")
     _check_values(a, "y_proba_a")
     _check_values(b, "y_proba_b")
     if a.y_proba.shape != b.y_proba.shape:
@@ -270,14 +277,14 @@ def difference_test(
     if interval_kind(metric)[0].is_error:
         splits = rng.randint(np.iinfo(np.int32).max, size=N_SPLITS)
         errors = gap_error(a), gap_error(b)
-        excess = ErrorExcess(*errors, a.weight / a.weight.mean())
+        excess = ErrorExcess(*errors, a.weight / a.weight.mean(), a)
         # The scale must not be zero.
         scale = excess.standard_error(rng) or np.finfo(float).tiny
         bounds = np.array(
             [
                 measure_draws(each.measure, each.split, splits, **progress).mean()
                 - each.upper()
-                for each in (excess, ErrorExcess(*errors[::-1], excess.weight))
+                for each in (excess, ErrorExcess(*errors[::-1], excess.weight, a))
             ]
         )
         # Far from 0, the probability underflows, but it is not 0.
@@ -287,7 +294,7 @@ def difference_test(
         pvalue = {"greater": greater, "less": less}.get(alternative, both)
         low, high = (bounds + scale * ndtri(tail)) * [1, -1]
     else:
-        draw = partial(_draw_swapped, len(a.weight))
+        draw = partial(_draw_swapped, a)
         swapped = measure_draws(pair.measure, draw, seeds[0], **progress)
         draws = measure_draws(pair.measure, a.draw_all, seeds[1], **progress)
         low, high = np.quantile(draws, [tail, 1 - tail])
@@ -333,7 +340,8 @@ def _check_values(sample: RowSample, name: str) -> None:
         check_range(sample.y_proba.min(), sample.y_proba.max(), name)
 
 
-def _draw_swapped(n_samples: int, seed: int) -> dict[str, Array]:
-    """Draw the samples whose predictions are swapped."""
+def _draw_swapped(sample: RowSample, seed: int) -> dict[str, Array]:
+    """Draw the samples, or clusters, whose predictions are swapped."""
     rng = np.random.default_rng(seed)
-    return {"swapped": rng.integers(2, size=n_samples, dtype=bool)}
+    swapped = rng.integers(2, size=sample.n_units, dtype=bool)
+    return {"swapped": sample.of_rows(swapped)}

@@ -90,6 +90,7 @@ class ErrorExcess(NamedTuple):
     larger: GapError
     smaller: GapError
     weight: Floats
+    sample: RowSample  # of one of the models, for its clusters
 
     def measure(self, *, fold: Ints) -> Any:
         """Return the lower bound of the larger error."""
@@ -100,16 +101,18 @@ class ErrorExcess(NamedTuple):
         return self.smaller.upper(self.weight)
 
     def split(self, seed: int) -> dict[str, Array]:
-        """Assign the samples to random folds."""
+        """Assign the samples, or clusters, to random folds."""
         rng = np.random.default_rng(seed)
-        return {"fold": rng.integers(N_FOLDS, size=len(self.weight))}
+        fold = rng.integers(N_FOLDS, size=self.sample.n_units)
+        return {"fold": self.sample.of_rows(fold)}
 
     def standard_error(self, rng: np.random.RandomState) -> Any:
         """Return the standard error of the difference, by infinitesimal jackknife."""
-        n_samples = len(self.weight)
+        n_units = self.sample.n_units
         n_groups = GROUP_SUMS // math.prod(self.larger.shape)
         n_groups = max(FEWEST, min(MOST, n_groups))
-        group = rng.permutation(n_samples) % min(n_samples, n_groups)
+        group = rng.permutation(n_units) % min(n_units, n_groups)
+        group = self.sample.of_rows(group)
         one, other = (e.influences(self.weight, group) for e in self[:2])
         return np.sqrt(((one - other) ** 2).sum())
 

@@ -1,0 +1,49 @@
+"""Clusters of samples that are not independent, such as the visits of a patient."""
+
+from typing import Any
+
+import numpy as np
+
+from sklearn_calib._validation.fit_warnings import warn
+from sklearn_calib._validation.labels import as_labels, distinct_labels
+from sklearn_calib._validation.types import Ints
+
+# With fewer clusters, intervals are too narrow.
+FEWEST = 50
+
+
+def encode_clusters(clusters: Any, n_samples: int) -> Ints:
+    """Return the cluster of each sample, numbered in the order of the samples."""
+    clusters = as_labels(clusters, "clusters")
+    if clusters.shape not in {(n_samples,), (n_samples, 1)}:
+        raise ValueError(
+            f"clusters must have shape (n_samples,) = ({n_samples},), got "
+            f"{clusters.shape}. Pass the cluster of each sample, such as the patient."
+        )
+    codes = distinct_labels(clusters, "clusters")[1]
+    _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[codes]
+
+
+def read_clusters(clusters: Any, n_samples: int) -> Ints | None:
+    """Return the cluster of each sample, or None if the samples are independent.
+
+    They are also independent if each cluster has one sample.
+    """
+    if clusters is None:
+        return None
+    codes = encode_clusters(clusters, n_samples)
+    n_clusters = int(codes.max(initial=-1)) + 1
+    if n_clusters == n_samples:
+        return None
+    if n_clusters == 1:
+        raise ValueError(
+            f"clusters must contain at least two clusters, got 1 for {n_samples} "
+            "samples. Pass samples of more clusters."
+        )
+    if n_clusters < FEWEST:
+        warn(
+            f"clusters should contain at least {FEWEST} clusters, got {n_clusters}. "
+            "Intervals may be too narrow, and p-values too small."
+        )
+    return codes
