@@ -11,7 +11,9 @@ or Phi(1.5 x) ("overconfident"). The designs are 150 patients with 8 samples eac
 50 patients with 1 to 15 samples ("uneven").
 
 Rows with the quantity "coverage" contain how often 95 % intervals contain the value of
-the population, which is that of a grid of scores with both labels. Rows with "level"
+the population, which is that of a grid of scores with both labels; for the bands of
+"bins" (`ReliabilityDisplay` with five bins) and of "decision curve", averaged over bins
+and thresholds. Rows with "level"
 contain how often tests at the significance level 0.05 reject a true null hypothesis:
 for `recalibration_test`, calibration; for `difference_test`, equal metrics of two
 models that add different normal errors of the patients to x. `rate` is with
@@ -30,7 +32,8 @@ import numpy as np
 from scipy.stats import norm
 from sklearn.metrics import log_loss
 
-from sklearn_calib import metrics as m
+from sklearn_calib import displays, metrics as m
+from sklearn_calib.displays._base.from_cv_results import UNDRAWN
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "studies"))
 from helpers.resumable import add_missing
@@ -47,6 +50,14 @@ METRICS = {
     "ece, l2": partial(m.expected_calibration_error, norm="l2"),
     "mce, quantile": partial(m.maximum_calibration_error, strategy="quantile"),
     "ks": m.ks_calibration_error,
+}
+BANDS = {
+    "bins": (displays.ReliabilityDisplay, {"n_bins": 5}, "prob_true"),
+    "decision curve": (
+        displays.DecisionCurveDisplay,
+        {"thresholds": np.arange(1, 10) / 10},
+        "net_benefit",
+    ),
 }
 RECALIBRATION = ["slope", "intercept", "in_the_large"]
 DIFFERENCES = {"log loss": log_loss, "ece": m.expected_calibration_error}
@@ -79,12 +90,24 @@ def population(model):
 
 def population_value(of, model):
     *data, weight = population(model)
+    if of in BANDS:
+        shown = band_of(of, *data, sample_weight=weight, interval=None)
+        return getattr(shown, BANDS[of][2])
     if of in RECALIBRATION:
         return getattr(m.calibration_slope(*data, sample_weight=weight), of)
     return METRICS[of](*data, sample_weight=1000 * weight)
 
 
+def band_of(of, y_true, y_proba, **options):
+    """Return the display without drawing it."""
+    cls, given, _ = BANDS[of]
+    options |= {"mode": "positive", "ax": UNDRAWN, **given}
+    return cls.from_predictions(y_true, y_proba, **options)
+
+
 def interval(of, *data, **options):
+    if of in BANDS:
+        return band_of(of, *data, **options, **DRAWS).band
     if of in RECALIBRATION:
         options.pop("random_state")
         return getattr(m.calibration_slope(*data, **options), f"{of}_interval")
@@ -104,7 +127,9 @@ def measure(quantity, of, model, design, runs):
             options["random_state"] = run
             if quantity == "coverage":
                 low, high = interval(of, y_true, proba, **options)
-                row.append(low <= value <= high)
+                low, high = np.atleast_1d(low), np.atleast_1d(high)
+                seen = ~np.isnan(low)
+                row.append(((low <= value) & (value <= high))[seen].mean())
             elif of in DIFFERENCES:
                 data = DIFFERENCES[of], y_true, proba, other
                 row.append(m.difference_test(*data, **options, **DRAWS).pvalue <= 0.05)
@@ -114,7 +139,7 @@ def measure(quantity, of, model, design, runs):
         found.append(row)
     rate, without = np.mean(found, axis=0)
     error = np.sqrt(max(rate * (1 - rate), 0.01) / runs)
-    shown = value if value == "" else f"{value:.4f}"
+    shown = "" if np.size(value) > 1 or value == "" else f"{value:.4f}"
     return f"{rate:.3f}", f"{without:.3f}", f"{error:.4f}", shown
 
 
@@ -125,7 +150,7 @@ def rows():
         for of in DIFFERENCES:
             yield "level", of, "overconfident", design
     for of, model, design in itertools.product(
-        [*RECALIBRATION, *METRICS], FACTORS, DESIGNS
+        [*RECALIBRATION, *BANDS, *METRICS], FACTORS, DESIGNS
     ):
         yield "coverage", of, model, design
 

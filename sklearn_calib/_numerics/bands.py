@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.sparse import coo_array
 from scipy.special import ndtri
 from scipy.stats import beta, rankdata
 from sklearn.utils import check_random_state
@@ -27,10 +28,16 @@ class Groups(NamedTuple):
     mass: np.ndarray  # sum of weights
     n_correct: np.ndarray  # sum of the weights of correct predictions
     n_samples: np.ndarray  # effective number of samples, an int of at least 1
+    # `mass` and `n_correct` of each cluster (n_clusters, n_groups), if there are any
+    of_clusters: Any = None
 
 
 def group_samples(
-    confidence: Floats, correct: Array, weight: Weights, bins: Any = 0
+    confidence: Floats,
+    correct: Array,
+    weight: Weights,
+    bins: Any = 0,
+    clusters: Ints | None = None,
 ) -> Groups:
     """Return the `Groups` of the samples; no group spans two `bins` (n_samples,)."""
     weight = np.ones(len(correct)) if weight is None else weight
@@ -43,7 +50,14 @@ def group_samples(
     count = np.maximum(1, np.rint(count)).astype(np.intp)
     # Rounding errors may exceed the bounds.
     place, n_correct = np.minimum(place / mass, 1), np.minimum(n_correct, mass)
-    return Groups(key // (N_CELLS + 1), place, mass, n_correct, count)
+    of_clusters = None
+    if clusters is not None:
+        at, shape = (clusters[seen], group), (clusters.max() + 1, len(mass))
+        of_clusters = [
+            coo_array((each[seen], at), shape).tocsr()
+            for each in (weight, weight * correct)
+        ]
+    return Groups(key // (N_CELLS + 1), place, mass, n_correct, count, of_clusters)
 
 
 def draw_calibrated(groups: Groups, n_draws: int, random_state: Seed) -> Array:
@@ -58,7 +72,17 @@ def draw_calibrated(groups: Groups, n_draws: int, random_state: Seed) -> Array:
 def draw_bootstrap(
     groups: Groups, n_draws: int, random_state: Seed
 ) -> tuple[Array, Array]:
-    """Draw samples with replacement; return `mass`, `n_correct` (n_draws, n_groups)."""
+    """Draw samples, or clusters, with replacement.
+
+    Return `mass`, `n_correct` (n_draws, n_groups).
+    """
+    if groups.of_clusters is not None:
+        mass, n_correct = groups.of_clusters
+        n_clusters = mass.shape[0]
+        times = check_random_state(random_state).multinomial(
+            n_clusters, np.full(n_clusters, 1 / n_clusters), n_draws
+        )
+        return times @ mass, times @ n_correct
     accuracy = groups.n_correct / groups.mass
     parts = np.concatenate(
         [groups.n_samples * accuracy, groups.n_samples * (1 - accuracy)]
@@ -124,6 +148,30 @@ def effective_counts(weight: Floats, bins: Ints, n_bins: int) -> Floats:
     return np.divide(mass**2, square, out=np.zeros(n_bins), where=mass > 0)
 
 
+def counts_of_clusters(
+    correct: Array, weight: Floats, bins: Ints, clusters: Ints, accuracy: Floats
+) -> Floats:
+    """Return the number of independent samples with the variance of each accuracy.
+
+    It is between 1 and the effective number of samples. A variance of zero is unknown,
+    so the number is then that of the clusters.
+    """
+    n_bins = len(accuracy)
+    pairs, pair = np.unique(bins + n_bins * clusters, return_inverse=True)
+    residual = weight * (correct - np.nan_to_num(accuracy)[bins])
+    sums, masses = np.bincount(pair, residual), np.bincount(pair, weight)
+    of_pair = pairs % n_bins
+    n_clusters = effective_counts(masses.astype(float), of_pair, n_bins)
+    square = np.bincount(of_pair, sums**2, n_bins) / (1 - 1 / np.maximum(n_clusters, 2))
+    mass = np.bincount(bins, weight, n_bins)
+    spread = mass**2 * accuracy * (1 - accuracy)
+    # The residuals of a bin with a single cluster sum to zero, up to rounding errors.
+    is_known = square > 1e-12 * mass**2
+    count = np.divide(spread, square, out=n_clusters.copy(), where=is_known)
+    most = effective_counts(weight, bins, n_bins)
+    return np.clip(count, np.minimum(n_clusters, 1), most)
+
+
 def clopper_pearson(accuracy: Floats, count: Floats, confidence_level: float) -> Floats:
     """Return the exact Clopper-Pearson intervals (2, n_bins); nan in empty bins."""
     tail = (1 - confidence_level) / 2
@@ -140,6 +188,7 @@ def bin_band(
     samples: tuple[Floats, Array, Weights],
     bins: Ints,
     *,
+    clusters: Ints | None,
     confidence_level: float,
     **draws: Any,
 ) -> Floats | None:
@@ -150,6 +199,9 @@ def bin_band(
     if interval == "clopper-pearson":
         weight = np.ones(len(bins)) if weight is None else weight
         count = effective_counts(weight, bins, n_bins)
+        if clusters is not None:
+            outcome = samples[1], weight
+            count = counts_of_clusters(*outcome, bins, clusters, accuracy)
         return clopper_pearson(accuracy, count, confidence_level)
     groups = group_samples(*samples, bins)
     return band_of_groups(groups, n_bins, interval, confidence_level, **draws)

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from sklearn_calib._sklearn.response import predict_scores
 from sklearn_calib._validation.arrays import on_cpu, shown
+from sklearn_calib._validation.clusters import read_clusters
 from sklearn_calib._validation.declarations import TARGETS, StrOptions
 from sklearn_calib._validation.labels import classes_of
 from sklearn_calib._validation.samples import read_samples
@@ -54,6 +55,22 @@ def evaluate(
     if samples.mode == "positive" and pos_label is None:
         pos_label = classes_of(on_cpu(y_true), on_cpu(labels))[1]
     return samples.mode, pos_label, evaluated
+
+
+def read_clusters_of_band(
+    clusters: ArrayLike | None, n_samples: int, interval: str | None, valid: str
+) -> Ints | None:
+    """Return the clusters of samples; raise ValueError unless the band is valid.
+
+    Labels of the samples of a cluster are not drawn from their probabilities.
+    """
+    read = read_clusters(clusters, n_samples)
+    if read is not None and interval not in (None, valid):
+        raise ValueError(
+            f'interval must be "{valid}" or None with clusters, got {interval!r}, '
+            f'which assumes independent samples. Use interval="{valid}".'
+        )
+    return read
 
 
 def _check_confidences(confidence: ArrayLike, **labels: Any) -> None:

@@ -20,7 +20,13 @@ from sklearn_calib._numerics.net_benefit import (
     number_reached,
     sums_by_number,
 )
-from sklearn_calib._validation.declarations import INTERVAL, StrOptions, validate_params
+from sklearn_calib._validation.clusters import read_clusters
+from sklearn_calib._validation.declarations import (
+    CLUSTERS,
+    INTERVAL,
+    StrOptions,
+    validate_params,
+)
 from sklearn_calib._validation.types import Array, Floats, Seed
 from sklearn_calib.displays._base.axes import (
     ABOVE,
@@ -139,6 +145,7 @@ class DecisionCurveDisplay(FromCVResults):
     @validate_params(
         {
             **EVALUATED,
+            **CLUSTERS,
             **INTERVAL,
             "thresholds": ["array-like", None],
             "interval": [StrOptions({"bootstrap"}), None],
@@ -158,6 +165,7 @@ class DecisionCurveDisplay(FromCVResults):
         pos_label: Any = None,
         labels: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        clusters: ArrayLike | None = None,
         name: str | None = None,
         ax: Axes | None = None,
         **plot_options: Any,
@@ -208,6 +216,11 @@ class DecisionCurveDisplay(FromCVResults):
             Sample weights. The band is computed from the effective number of samples,
             as in :meth:`ReliabilityDisplay.from_predictions`.
 
+        clusters : array-like of shape (n_samples,), default=None
+            Cluster of each sample, such as the patient, if the samples of a cluster are
+            not independent. Whole clusters are then drawn. By default, all samples are
+            independent.
+
         name : str, default=None
             Name in the legend, by default "Classifier".
 
@@ -249,10 +262,11 @@ class DecisionCurveDisplay(FromCVResults):
         )
         number = number_reached(value, at)
         sums = sums_by_number(number, outcome, weight, len(at))
-        band = None
+        band, clusters = None, read_clusters(clusters, len(number))
         if interval is not None:
             # Only the thresholds that a sample reaches matter, not its probability.
-            groups = group_samples(np.zeros(len(number)), outcome, weight, number)
+            samples = np.zeros(len(number)), outcome, weight, number
+            groups = group_samples(*samples, clusters)
             draws = np.zeros((2, n_resamples, len(at) + 1))
             draws[..., groups.bin] = draw_bootstrap(groups, n_resamples, random_state)
             benefit = net_benefit(draws[0], draws[1], at)

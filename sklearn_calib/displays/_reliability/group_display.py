@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_calib._validation.arrays import on_cpu
+from sklearn_calib._validation.clusters import encode_clusters
 from sklearn_calib._validation.declarations import (
     BINS,
+    CLUSTERS,
     INTERVAL,
     TARGETS,
     StrOptions,
@@ -115,6 +117,7 @@ class GroupReliabilityDisplay(ReliabilityPanels):
             "groups": ["array-like"],
             "kind": [StrOptions(set(KINDS))],
             "mode": EVALUATED["mode"],
+            **CLUSTERS,
             **INTERVAL,
         },
         prefer_skip_nested_validation=False,
@@ -133,6 +136,7 @@ class GroupReliabilityDisplay(ReliabilityPanels):
         pos_label: Any = None,
         labels: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        clusters: ArrayLike | None = None,
         name: str | None = None,
         ax: Any = None,
         **options: Any,
@@ -183,6 +187,12 @@ class GroupReliabilityDisplay(ReliabilityPanels):
         sample_weight : array-like of shape (n_samples,), default=None
             Sample weights.
 
+        clusters : array-like of shape (n_samples,), default=None
+            Cluster of each sample, such as the patient, if the samples of a cluster are
+            not independent. They are passed to the panels, and to
+            :func:`~sklearn_calib.metrics.ece_interval`. By default, all samples are
+            independent.
+
         name : str, default=None
             Name in the legend. By default, no name is shown.
 
@@ -230,6 +240,8 @@ class GroupReliabilityDisplay(ReliabilityPanels):
         axes = cls._panels(ax, _headings(names, n_samples))
         draws: Options = {"n_resamples": n_resamples, "random_state": random_state}
         draws["confidence_level"] = confidence_level
+        if clusters is not None:
+            clusters = encode_clusters(clusters, len(correct))
         binary: Options = {"mode": "positive", "labels": [False, True]}
         same: Options = {"mode": "confidence"}
         y_shown = correct
@@ -240,6 +252,8 @@ class GroupReliabilityDisplay(ReliabilityPanels):
         displays, intervals = [], []
         for part, panel in zip(rows.values(), axes, strict=True):
             draws["sample_weight"] = None if weight is None else weight[part]
+            if clusters is not None:
+                draws["clusters"] = clusters[part]
             display = KINDS[kind].from_predictions(
                 y_shown[part],
                 confidence[part],

@@ -19,6 +19,7 @@ from sklearn_calib._numerics.binning import (
 )
 from sklearn_calib._validation.declarations import (
     BINS,
+    CLUSTERS,
     INTERVAL,
     StrOptions,
     validate_params,
@@ -27,7 +28,11 @@ from sklearn_calib._validation.labels import as_labels
 from sklearn_calib._validation.types import Array, Bools, Floats, History, Options, Seed
 from sklearn_calib.displays._base.axes import axes_or_new, sequential_colors
 from sklearn_calib.displays._base.from_cv_results import FoldFields, FromCVResults
-from sklearn_calib.displays._base.from_predictions import EVALUATED, evaluate
+from sklearn_calib.displays._base.from_predictions import (
+    EVALUATED,
+    evaluate,
+    read_clusters_of_band,
+)
 from sklearn_calib.displays._base.recorded_history import choose_epochs, recorded_rows
 from sklearn_calib.displays._reliability.diagram import (
     BAR,
@@ -212,7 +217,13 @@ class ReliabilityDisplay(ReliabilityDiagram, FromCVResults):
 
     @classmethod
     @validate_params(
-        {**EVALUATED, **BINS, **INTERVAL, "interval": [StrOptions(BIN_INTERVALS), None]}
+        {
+            **EVALUATED,
+            **BINS,
+            **CLUSTERS,
+            **INTERVAL,
+            "interval": [StrOptions(BIN_INTERVALS), None],
+        }
     )
     def from_predictions(
         cls,
@@ -229,6 +240,7 @@ class ReliabilityDisplay(ReliabilityDiagram, FromCVResults):
         pos_label: Any = None,
         labels: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        clusters: ArrayLike | None = None,
         name: str | None = None,
         ax: Axes | None = None,
         **plot_options: Any,
@@ -290,6 +302,12 @@ class ReliabilityDisplay(ReliabilityDiagram, FromCVResults):
             Sample weights. The histogram shows their sums. The intervals are computed
             from the effective number of samples, see Notes.
 
+        clusters : array-like of shape (n_samples,), default=None
+            Cluster of each sample, such as the patient, if the samples of a cluster are
+            not independent. The effective number of samples then follows from their
+            variance [3]_, and the other intervals are not available. By default, all
+            samples are independent.
+
         name : str, default=None
             Name in the legend. By default, the legend shows only the error.
 
@@ -335,6 +353,10 @@ class ReliabilityDisplay(ReliabilityDiagram, FromCVResults):
         .. [2] J. Bröcker and L. A. Smith, "Increasing the Reliability of Reliability
            Diagrams", Weather and Forecasting 22, 2007.
 
+        .. [3] E. L. Korn and B. I. Graubard, "Confidence Intervals for Proportions with
+           Small Expected Number of Positive Counts Estimated from Survey Data", Survey
+           Methodology 24, 1998.
+
         Examples
         --------
         >>> from sklearn_calib.displays import ReliabilityDisplay
@@ -362,6 +384,9 @@ class ReliabilityDisplay(ReliabilityDiagram, FromCVResults):
             sums.correct / filled,
             evaluated,
             bin_index(confidence, edges[1:-1]),
+            clusters=read_clusters_of_band(
+                clusters, len(correct), interval, "clopper-pearson"
+            ),
             confidence_level=confidence_level,
             n_resamples=n_resamples,
             random_state=random_state,

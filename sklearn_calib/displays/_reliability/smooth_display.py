@@ -21,10 +21,19 @@ from sklearn_calib._numerics.heat_kernel import (
     cosine_coefficients,
     self_consistent_bandwidth,
 )
-from sklearn_calib._validation.declarations import INTERVAL, StrOptions, validate_params
-from sklearn_calib._validation.types import Array, Floats, Seed, Weights
+from sklearn_calib._validation.declarations import (
+    CLUSTERS,
+    INTERVAL,
+    StrOptions,
+    validate_params,
+)
+from sklearn_calib._validation.types import Array, Floats, Ints, Seed, Weights
 from sklearn_calib.displays._base.from_cv_results import FoldFields, FromCVResults
-from sklearn_calib.displays._base.from_predictions import EVALUATED, evaluate
+from sklearn_calib.displays._base.from_predictions import (
+    EVALUATED,
+    evaluate,
+    read_clusters_of_band,
+)
 from sklearn_calib.displays._reliability.diagram import (
     ReliabilityDiagram,
     count_confidences,
@@ -158,7 +167,12 @@ class SmoothReliabilityDisplay(ReliabilityDiagram, FromCVResults):
 
     @classmethod
     @validate_params(
-        {**EVALUATED, **INTERVAL, "interval": [StrOptions(INTERVALS), None]}
+        {
+            **EVALUATED,
+            **CLUSTERS,
+            **INTERVAL,
+            "interval": [StrOptions(INTERVALS), None],
+        }
     )
     def from_predictions(
         cls,
@@ -173,6 +187,7 @@ class SmoothReliabilityDisplay(ReliabilityDiagram, FromCVResults):
         pos_label: Any = None,
         labels: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        clusters: ArrayLike | None = None,
         name: str | None = None,
         ax: Axes | None = None,
         **plot_options: Any,
@@ -224,6 +239,11 @@ class SmoothReliabilityDisplay(ReliabilityDiagram, FromCVResults):
         sample_weight : array-like of shape (n_samples,), default=None
             Sample weights. The band is computed from the effective number of samples,
             as in :meth:`ReliabilityDisplay.from_predictions`.
+
+        clusters : array-like of shape (n_samples,), default=None
+            Cluster of each sample, such as the patient, if the samples of a cluster are
+            not independent. With `interval="bootstrap"`, whole clusters are drawn; the
+            other bands are not available. By default, all samples are independent.
 
         name : str, default=None
             Name in the legend. By default, the legend shows only the error.
@@ -286,6 +306,7 @@ class SmoothReliabilityDisplay(ReliabilityDiagram, FromCVResults):
         mode, pos_label, (confidence, correct, weight) = evaluate(
             y_true, y_proba, mode, pos_label, labels, sample_weight
         )
+        clusters = read_clusters_of_band(clusters, len(correct), interval, "bootstrap")
         weight = np.ones(len(correct)) if weight is None else weight
         gaps = cosine_coefficients(confidence, weight * (correct - confidence))
         smece = self_consistent_bandwidth(gaps / weight.sum())
@@ -293,6 +314,7 @@ class SmoothReliabilityDisplay(ReliabilityDiagram, FromCVResults):
             (confidence, correct, weight),
             smece,
             interval,
+            clusters=clusters,
             confidence_level=confidence_level,
             n_resamples=n_resamples,
             random_state=random_state,
@@ -341,6 +363,7 @@ def kernel_regression(
     bandwidth: float,
     interval: str | None,
     *,
+    clusters: Ints | None = None,
     confidence_level: float,
     n_resamples: int,
     random_state: Seed,
@@ -349,7 +372,7 @@ def kernel_regression(
 
     `samples` are confidences, correctness and weights.
     """
-    groups = group_samples(*samples)
+    groups = group_samples(*samples, clusters=clusters)
     points = np.linspace(0, 1, N_POINTS)
     kernel = _reflected_kernel(points, groups.place, bandwidth)
     density = kernel @ groups.mass / groups.mass.sum()

@@ -27,6 +27,7 @@ from sklearn_calib._validation.labels import classes_of
 from sklearn_calib._validation.samples import read_samples, samples_by_class
 from sklearn_calib._validation.types import Bools, Floats, Ints, Weights
 from sklearn_calib.metrics._hypothesis_tests.cluster_scores import (
+    effective_clusters,
     sandwich,
     sum_clusters,
 )
@@ -163,7 +164,8 @@ def calibration_slope(
     Fisher information. With weights :math:`w_i`, the variance of the score of a sample
     is multiplied by :math:`w_i^2`. With clusters, the variance is the sandwich CR2
     [4]_ of the scores of the clusters, and the quantiles are those of a t distribution
-    with one degree of freedom less than there are clusters.
+    with one degree of freedom less than the effective number of clusters, which is
+    smaller for clusters of unequal weight.
 
     With `mode="multinomial"`, the model for the probabilities :math:`p_{ik}` of the
     classes and the reference class r is [3]_
@@ -224,14 +226,14 @@ def calibration_slope(
         )
     else:
         columns = list(samples_by_class(samples))
-        clusters = read_clusters(clusters, len(columns[0][0]))
+        value, _, weight = columns[0]
+        clusters = read_clusters(clusters, len(value))
         results = [_recalibrate(*each, clusters) for each in columns]
         estimate, error = np.array(results).transpose(1, 2, 0)
     level = (1 + confidence_level) / 2
     size = ndtri(level)
     if clusters is not None:
-        seen = clusters if samples.weight is None else clusters[samples.weight > 0]
-        size = stdtrit(len(np.unique(seen)) - 1, level)
+        size = stdtrit(effective_clusters(clusters, weight) - 1, level)
     ends = np.stack([estimate - size * error, estimate + size * error], axis=-1)
     if mode in {"classwise", "multinomial"}:
         return CalibrationSlopeResult(*estimate, *ends)

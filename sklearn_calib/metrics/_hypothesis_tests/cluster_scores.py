@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.stats import f as f_distribution
 
-from sklearn_calib._validation.types import Floats, Ints
+from sklearn_calib._validation.samples import effective_n_samples
+from sklearn_calib._validation.types import Floats, Ints, Weights
 
 # Smallest fraction of a cluster's information that its leverage leaves.
 SINGULAR = 1e-9
@@ -41,12 +40,19 @@ def sandwich(scores: Floats, information: Floats) -> Floats:
     return adjusted.T @ adjusted
 
 
-def wald_test(excess: Floats, covariance: Floats, n_clusters: int) -> tuple[Any, Any]:
+def effective_clusters(clusters: Ints, weight: Weights) -> float:
+    """Return the effective number of clusters, by Kish's formula."""
+    return effective_n_samples(np.bincount(clusters, weight).astype(float))
+
+
+def wald_test(
+    excess: Floats, covariance: Floats, n_clusters: float
+) -> tuple[float, float]:
     """Return the Wald statistic of estimates minus their null, and Hotelling's p-value.
 
     There are more clusters than estimates.
     """
-    statistic = excess @ np.linalg.solve(covariance, excess)
+    statistic = float(excess @ np.linalg.solve(covariance, excess))
     df, df_left = len(excess), n_clusters - len(excess)
     ratio = statistic * df_left / (df * (n_clusters - 1))
-    return statistic, f_distribution.sf(ratio, df, df_left)
+    return statistic, float(f_distribution.sf(ratio, df, df_left))

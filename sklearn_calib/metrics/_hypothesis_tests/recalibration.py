@@ -27,6 +27,7 @@ from sklearn_calib._validation.labels import classes_of, code_of_label
 from sklearn_calib._validation.samples import TESTED, effective_weights, read_samples
 from sklearn_calib._validation.types import Array, Floats, Ints, Seed
 from sklearn_calib.metrics._hypothesis_tests.cluster_scores import (
+    effective_clusters,
     sandwich,
     sum_clusters,
     wald_test,
@@ -168,8 +169,8 @@ def recalibration_test(
     take a minute or more, so use fewer draws.
 
     With clusters, the statistic is that of the Wald test with the covariance of
-    :func:`calibration_slope`. Its p-value is that of Hotelling's T squared, and no
-    labels are drawn.
+    :func:`calibration_slope`. Its p-value is that of Hotelling's T squared for the
+    effective number of clusters, and no labels are drawn.
 
     If a true class has the probability 0, the statistic is infinite and the p-value is
     0, because this is impossible for a calibrated classifier. Other probabilities of 0
@@ -209,8 +210,9 @@ def recalibration_test(
     if has_impossible_label(proba, codes, weight):
         return ChiSquareResult(np.inf, 0.0, df)
     data = log_ratios(proba, codes, weight, code, clusters, zeros_remain=True)
-    n_clusters = np.inf if data.clusters is None else len(np.unique(data.clusters))
-    fit = None
+    n_clusters, fit = np.inf, None
+    if data.clusters is not None:
+        n_clusters = effective_clusters(data.clusters, data.weight)
     if len(np.unique(codes[weight > 0])) == proba.shape[1] and n_clusters > df:
         fit = fit_recalibration(data, slopes=True)
     if fit is None:
@@ -223,8 +225,8 @@ def recalibration_test(
         return ChiSquareResult(np.nan, np.nan, df)
     if data.clusters is not None:
         excess = (fit.coef - [[0], [1]]).ravel()
-        wald = wald_test(excess, fit.covariance, int(n_clusters))
-        return ChiSquareResult(*map(float, wald), df)
+        statistic, pvalue = wald_test(excess, fit.covariance, n_clusters)
+        return ChiSquareResult(statistic, pvalue, df)
     statistic = float(max(2 * (log_loss_of_predictions(data) - fit.loss), 0))
     if method == "auto" and _is_sparse(data):
         null = _null_draws(data, n_resamples, check_random_state(random_state))

@@ -139,7 +139,9 @@ def gaps(
     mass = cell_sums(cells, weight[:, None], shape)
     power_sums = partial(_power_sums, cells, clusters, shape)
     squares = power_sums(weight[:, None], 2)
-    of_units = weight if clusters is None else np.bincount(clusters, weight)
+    of_units: Any = weight
+    if clusters is not None:
+        of_units = np.bincount(clusters, weight)
     # The squares of tiny weights underflow to zero.
     unseen = squares / np.where(squares > 0, mass, 1) ** 2
     deviation = weight[:, None] * (values - correct)

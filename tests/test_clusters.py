@@ -11,7 +11,7 @@ from scipy.stats import t as student
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import log_loss
 
-from sklearn_calib import evaluation, metrics as m
+from sklearn_calib import displays, evaluation, metrics as m
 from sklearn_calib.evaluation import calibration_report, compare
 
 N_CLUSTERS, N_EACH = 52, 3
@@ -40,7 +40,7 @@ def groups_of(function, **options):
     def table(y_true, y_proba, **more):
         groups = np.full(len(y_true), "all")
         result = function(y_true, y_proba, groups=groups, **options, **more)
-        return result.filter(regex="low|high")
+        return result if isinstance(result, tuple) else result.filter(regex="low|high")
 
     return table
 
@@ -49,6 +49,26 @@ def compare_all(y_true, y_proba, **options):
     names = ["neg_log_loss", "neg_ece", "neg_ks_error"]
     given = {"metrics": names, **DRAWS, **options}
     return compare({"model": y_proba}, None, y_true, **given).to_numpy()
+
+
+def band_of(display_class, **options):
+    """Return a function that returns the band of a display that is not drawn."""
+    display_class = getattr(displays, display_class)
+
+    def band(y_true, y_proba, **more):
+        with pytest.MonkeyPatch.context() as patch:
+            for name in displays.__all__:
+                cls = getattr(displays, name)
+                patch.setattr(cls, "plot", lambda self, *_, **__: self)
+            cls = displays.GroupReliabilityDisplay
+            patch.setattr(cls, "_panels", lambda _, headings: [None] * len(headings))
+            patch.setattr(cls, "_finish", lambda self, _: self)
+            shown = display_class.from_predictions(y_true, y_proba, **options, **more)
+        if display_class is cls:
+            return shown.displays[0].band, shown.error_intervals
+        return shown.band
+
+    return band
 
 
 def flat(result):
@@ -80,9 +100,22 @@ MEMBERS = {
     "calibration_slope": m.calibration_slope,
     "calibration_slope, multinomial": partial(m.calibration_slope, mode="multinomial"),
     "recalibration_test": m.recalibration_test,
+    "ReliabilityDisplay": band_of("ReliabilityDisplay", n_bins=3),
+    "SmoothReliabilityDisplay": band_of(
+        "SmoothReliabilityDisplay", interval="bootstrap", **DRAWS
+    ),
+    "DecisionCurveDisplay": band_of("DecisionCurveDisplay", **DRAWS),
+    "GroupReliabilityDisplay": groups_of(
+        band_of("GroupReliabilityDisplay", n_bins=3, **DRAWS)
+    ),
 }
 # Those whose draws do not depend on the order of the rows.
-ANY_ORDER = ("ece_interval", "calibration_slope", "recalibration_test")
+ANY_ORDER = (
+    "ece_interval",
+    "calibration_slope",
+    "recalibration_test",
+    "ReliabilityDisplay",
+)
 all_members = pytest.mark.parametrize("member", MEMBERS)
 
 
@@ -98,12 +131,15 @@ def problem():
 
 
 def test_all_functions_are_members():
+    functions = {
+        name: getattr(getattr(topic, name), "from_predictions", getattr(topic, name))
+        for topic in (m, evaluation, displays)
+        for name in topic.__all__
+    }
     takers = {
         name
-        for topic in (m, evaluation)
-        for name in topic.__all__
-        if callable(getattr(topic, name))
-        and "clusters" in signature(getattr(topic, name)).parameters
+        for name, function in functions.items()
+        if callable(function) and "clusters" in signature(function).parameters
     }
     assert takers == {name.split(",")[0] for name in MEMBERS}
 
@@ -261,3 +297,39 @@ def test_metrics_of_two_samples_and_strata_refuse_clusters(problem):
         m.bootstrap_interval(m.ood_auroc_score, *data, clusters=clusters)
     with pytest.raises(ValueError, match="stratify must be False with clusters, got"):
         m.bootstrap_interval(log_loss, *data, clusters=clusters, stratify=True)
+
+
+def test_bands_of_independent_samples_refuse_clusters(problem):
+    *data, clusters = problem
+    for display, interval, valid in [
+        ("ReliabilityDisplay", "consistency", "clopper-pearson"),
+        ("ReliabilityDisplay", "simultaneous", "clopper-pearson"),
+        ("SmoothReliabilityDisplay", "consistency", "bootstrap"),
+        ("SmoothReliabilityDisplay", "simultaneous", "bootstrap"),
+    ]:
+        with pytest.raises(ValueError, match=f'be "{valid}" or None with clusters'):
+            band_of(display, interval=interval)(*data, clusters=clusters)
+        assert band_of(display, interval=None)(*data, clusters=clusters) is None
+    for display in ("CorpReliabilityDisplay", "CalibrationBeltDisplay"):
+        cls = getattr(displays, display)
+        with pytest.raises(TypeError, match="clusters"):
+            cls.from_predictions(*data, clusters=clusters)
+
+
+def test_copies_hardly_change_the_intervals_of_bins():
+    """The effective number of samples is that of the clusters, less one."""
+    rng = np.random.default_rng(0)
+    proba = rng.random(200)
+    y_true = (rng.random(200) < proba).astype(int)
+    band = band_of("ReliabilityDisplay", n_bins=2)
+    clusters = np.arange(200).repeat(4)
+    copies = y_true.repeat(4), proba.repeat(4)
+    found, expected = band(*copies, clusters=clusters), band(y_true, proba)
+    assert found == pytest.approx(expected, abs=2e-3)
+    assert (np.ptp(band(*copies), axis=0) < 0.6 * np.ptp(found, axis=0)).all()
+    # All samples are correct: as many as there are clusters.
+    one = np.ones(120, dtype=int)
+    alone = band(one, one / 2, labels=[0, 1])
+    copied = band(one, one / 2, clusters=np.arange(120) // 2, labels=[0, 1])
+    assert copied[0, 0] == pytest.approx(0.025 ** (1 / 60))
+    assert alone[0, 0] == pytest.approx(0.025 ** (1 / 120))
