@@ -139,7 +139,7 @@ def measure(quantity, of, model, design, runs):
         found.append(row)
     rate, without = np.mean(found, axis=0)
     error = np.sqrt(max(rate * (1 - rate), 0.01) / runs)
-    shown = "" if np.size(value) > 1 or value == "" else f"{value:.4f}"
+    shown = "" if np.size(value) > 1 or value == "" else f"{round(value, 4) + 0:.4f}"
     return f"{rate:.3f}", f"{without:.3f}", f"{error:.4f}", shown
 
 
