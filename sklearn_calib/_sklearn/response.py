@@ -173,11 +173,10 @@ def find_response(
 
 _MARGINS_HINT = (
     "Margins, such as those of a support vector machine, are not logits. Wrap the "
-    'classifier in CalibratedClassifier with calibrator="auto", or another that does '
-    "not depend on the origin and the unit of the margins: PlattScaling, "
-    "QuadraticLogisticCalibration, IsotonicCalibration, VennAbers, HistogramBinning, "
-    "ScalingBinning (underconfident for many classes), or any classifier. If the "
-    'values are logits, set response_method="decision_function".'
+    'classifier in CalibratedClassifier with calibrator="auto". For few classes, '
+    "PlattScaling, QuadraticLogisticCalibration, IsotonicCalibration, VennAbers, "
+    "HistogramBinning and ScalingBinning accept margins too, and so does any "
+    'classifier. If the values are logits, set response_method="decision_function".'
 )
 
 

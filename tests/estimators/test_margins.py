@@ -151,12 +151,12 @@ def noisy_digits():
 
 
 @cache
-def of_noisy_digits(calibrator, unit=1.0):
+def of_noisy_digits(calibrator, unit=1.0, origin=0.0):
     """Return the calibrated probabilities of the last digits."""
     X, y, ridge = noisy_digits()
     ridge = deepcopy(ridge)
     ridge.coef_ *= unit
-    ridge.intercept_ *= unit
+    ridge.intercept_ = unit * (ridge.intercept_ + origin)
     model = CalibratedClassifier(FrozenEstimator(ridge), calibrator)
     return model.fit(X[500:1000], y[500:1000]).predict_proba(X[1000:])
 
@@ -171,9 +171,9 @@ def test_auto_calibrates_the_margins_of_many_classes_together():
         assert joint < log_loss(y, of_noisy_digits(other)) - 0.01
 
 
-def test_auto_does_not_depend_on_the_unit_of_many_margins():
+def test_auto_does_not_depend_on_the_unit_and_common_origin_of_many_margins():
     expected = of_noisy_digits("auto")
-    np.testing.assert_allclose(of_noisy_digits("auto", 1e6), expected, rtol=1e-6)
+    np.testing.assert_allclose(of_noisy_digits("auto", 1e6, 7), expected, rtol=1e-6)
 
 
 def test_a_list_of_many_classes_is_averaged_jointly_too():

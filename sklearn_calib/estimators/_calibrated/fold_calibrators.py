@@ -16,7 +16,6 @@ from sklearn_calib._sklearn.training_data import (
     take,
     warn_of_absent_classes,
 )
-from sklearn_calib._state.schema import Object
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.fit_warnings import without_warnings
 from sklearn_calib._validation.labels import encode_labels
@@ -289,11 +288,9 @@ class MarginCalibrator:
 class JointMarginCalibrator(Calibrator):
     """Calibration of the margins of more than two classes together.
 
-    Vector scaling turns the margins into probabilities, whatever their origin and unit,
-    which are then calibrated.
+    Vector scaling turns the margins into probabilities, whatever their common origin
+    and unit. These probabilities are then calibrated.
     """
-
-    _fitted = {"scaling_": Object(), "calibrator_": Object()}
 
     def __init__(self, calibrator: Calibrator, *, from_logits: bool = True) -> None:
         self.calibrator = calibrator
