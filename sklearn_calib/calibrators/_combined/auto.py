@@ -114,7 +114,7 @@ class AutoCalibrator(Calibrator):
     prior_odds : float, default=1.0
         Prior odds that calibration is better than none. With None, the probabilities
         before calibration have no weight, as for scores without a unit:
-        `CalibratedClassifier` uses None for margins of two classes.
+        `CalibratedClassifier` uses None for margins of two classes or of labels.
 
     from_logits : bool, default=False
         Whether `X` contains logits. It is not inferred from the values.
