@@ -1,15 +1,18 @@
 """Metadata routing and tags of a classifier that wraps another one."""
 
 import warnings
+from numbers import Integral
 from typing import Any
 
 from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import StratifiedGroupKFold
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
     MethodMapping,
+    get_routing_for_object,
     process_routing,
 )
 from sklearn.utils.validation import has_fit_parameter
@@ -67,10 +70,15 @@ class RoutingMixin(BaseEstimator):
                 self, "fit", sample_weight=sample_weight, **fit_params
             )
             return routed.estimator.fit, routed.splitter.split
+        split_params = {}
+        if self._draws_group_folds() and fit_params.get("groups") is not None:
+            _refuse_groups_of_both(self.estimator)
+            split_params = {"groups": fit_params["groups"]}
+            fit_params = {k: v for k, v in fit_params.items() if k != "groups"}
         if sample_weight is None or isinstance(self.estimator, FrozenEstimator):
-            return fit_params, {}
+            return fit_params, split_params
         if has_fit_parameter(self.estimator, "sample_weight"):
-            return {**fit_params, "sample_weight": sample_weight}, {}
+            return {**fit_params, "sample_weight": sample_weight}, split_params
         warnings.warn(
             f"sample_weight is only used by the {self._weighted_part}: "
             f"{type(self.estimator).__name__} does not support sample weights. For a "
@@ -78,7 +86,11 @@ class RoutingMixin(BaseEstimator):
             "logisticregression__sample_weight, or enable metadata routing.",
             UserWarning,
         )
-        return fit_params, {}
+        return fit_params, split_params
+
+    def _draws_group_folds(self) -> bool:
+        """Return whether `groups` of `fit` are those that folds do not divide."""
+        return isinstance(self.cv, Integral)
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return the metadata routing to the classifier and the splitter.
@@ -90,17 +102,35 @@ class RoutingMixin(BaseEstimator):
         """
         to_fit = MethodMapping().add(caller="fit", callee="fit")
         to_split = MethodMapping().add(caller="fit", callee="split")
+        splitter = StratifiedGroupKFold() if self._draws_group_folds() else self.cv
         return (
             MetadataRouter(owner=self)
             .add_self_request(self)
             .add(estimator=self.estimator, method_mapping=to_fit)
-            .add(splitter=self.cv, method_mapping=to_split)
+            .add(splitter=splitter, method_mapping=to_split)
         )
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags = get_tags(self.estimator).input_tags
         return tags
+
+
+def _refuse_groups_of_both(classifier: Any) -> None:
+    """Raise ValueError if `fit` of the classifier takes groups, too."""
+    takes = has_fit_parameter(classifier, "groups")
+    try:
+        routing = get_routing_for_object(classifier)
+        takes = takes or bool(routing.consumes("fit", ["groups"]))
+    except NotImplementedError:  # of meta-estimators without routing
+        pass
+    if takes:
+        raise ValueError(
+            "groups must be requested by metadata routing if both the folds and the "
+            f"classifier take them, got {type(classifier).__name__} and an integer cv. "
+            "Call sklearn.set_config(enable_metadata_routing=True), or pass a splitter "
+            "as cv: then only the classifier gets the groups."
+        )
 
 
 def abstains(classifier: Any) -> bool:

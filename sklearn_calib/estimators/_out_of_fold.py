@@ -5,6 +5,7 @@ import pickle
 import warnings
 from collections.abc import Iterable
 from contextlib import contextmanager
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,9 @@ from joblib import Memory
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import (
     BaseCrossValidator,
+    RepeatedKFold,
     RepeatedStratifiedKFold,
+    StratifiedGroupKFold,
     StratifiedKFold,
     check_cv,
 )
@@ -31,22 +34,32 @@ from sklearn_calib._sklearn.response import (
 )
 from sklearn_calib._sklearn.training_data import take
 from sklearn_calib._validation.arrays import is_dict, shorten, shown
+from sklearn_calib._validation.groups import distinct_values, encode_groups, group_frame
 
 # Types of cv and memory of the wrappers of a classifier.
 SplitterLike = int | BaseCrossValidator | Iterable[Any] | None
 MemoryLike = str | os.PathLike[str] | Memory | None
 
 
-def make_splits(cv, X, y, classes, **params):
+def make_splits(cv, X, y, classes, *, n_repeats=1, **params):
     """Return the training and test indices of each fold, and check them.
 
-    `classes` are those that the classifiers of the folds are to predict.
+    `classes` are those that the classifiers of the folds are to predict. Folds are
+    drawn `n_repeats` times if `cv` is an integer.
     """
     rows = np.arange(len(y))
+    if isinstance(cv, Integral) and params.get("groups") is not None:
+        cv, params = _group_folds(int(cv), n_repeats, y, params["groups"]), {}
+    elif isinstance(cv, Integral) and n_repeats > 1:
+        folds = RepeatedKFold if y.ndim == 2 else RepeatedStratifiedKFold
+        cv = folds(n_splits=int(cv), n_repeats=n_repeats, random_state=0)
     try:
         data = rows if is_dict(X) else X
         splitter = check_cv(cv, y, classifier=True)
-        _check_class_sizes(splitter, y)
+        if isinstance(splitter, RepeatedStratifiedKFold):
+            _check_class_sizes(splitter.get_n_splits() // splitter.n_repeats, y)
+        elif isinstance(splitter, StratifiedKFold):
+            _check_class_sizes(splitter.n_splits, y)
         folds = splitter.split(data, y, **params)
         splits = [(rows[train], rows[test]) for train, test in folds]
     except (IndexError, TypeError, ValueError) as error:
@@ -67,6 +80,29 @@ def make_splits(cv, X, y, classes, **params):
     return splits
 
 
+def _group_folds(n_folds, n_repeats, y, groups):
+    """Return folds that do not divide groups, from several draws.
+
+    The folds are stratified by the classes that a group contains, not by their
+    frequencies: large groups of different frequencies would be drawn alike.
+    """
+    frame = group_frame(groups, len(y))
+    codes = encode_groups(frame, distinct_values(frame))
+    codes = np.unique(codes, axis=0, return_inverse=True)[1].ravel()
+    # Of each group, one sample of each class that it contains.
+    labels = y if y.ndim == 1 else np.zeros(len(y))
+    pairs = np.column_stack([codes, np.unique(labels, return_inverse=True)[1]])
+    _, kept = np.unique(pairs, axis=0, return_index=True)
+    _check_class_sizes(n_folds, labels[kept], "groups")
+    folds, rng = [], np.random.RandomState(0)
+    for _ in range(n_repeats):
+        splitter = StratifiedGroupKFold(n_folds, shuffle=True, random_state=rng)
+        for _, test in splitter.split(kept, labels[kept], codes[kept]):
+            is_test = np.isin(codes, codes[kept[test]])
+            folds.append((np.flatnonzero(~is_test), np.flatnonzero(is_test)))
+    return folds
+
+
 def held_out_splits(estimator, cv, X, y, classes, **params):
     """Return the splits; for a frozen classifier, all samples are held out."""
     if isinstance(estimator, FrozenEstimator):
@@ -79,28 +115,22 @@ def _check_no_groups(cv, error):
     if get_routing_for_object(cv).consumes("split", ["groups"]):
         raise ValueError(
             f"cv must be given the groups of the samples, got {type(cv).__name__} "
-            f"without groups: {shorten(str(error)).rstrip('.')}. Call "
-            "sklearn.set_config(enable_metadata_routing=True) and pass groups to fit, "
-            "or pass the folds, cv=list(cv.split(X, y, groups))."
+            f"without groups: {shorten(str(error)).rstrip('.')}. Use an "
+            "integer cv, or call sklearn.set_config(enable_metadata_routing=True), and "
+            "pass groups to fit, or pass the folds, cv=list(cv.split(X, y, groups))."
         ) from error
 
 
-def _check_class_sizes(splitter, y):
+def _check_class_sizes(n_folds, y, what="samples"):
     """Raise ValueError if stratified folds outnumber the samples of each class."""
-    if isinstance(splitter, RepeatedStratifiedKFold):
-        n_folds = splitter.get_n_splits() // splitter.n_repeats
-    elif isinstance(splitter, StratifiedKFold):
-        n_folds = splitter.n_splits
-    else:
-        return
     labels, counts = np.unique(y, return_counts=True)
     label, count = shown(labels.tolist()[counts.argmin()]), counts.min()
-    way_out = "Add samples of this class"
+    way_out = f"Add {what} of this class"
     if count > 1:
-        way_out = f"Use cv={count} or fewer folds, or add samples of this class"
+        way_out = f"Use cv={count} or fewer folds, or add {what} of this class"
     if counts.max() < n_folds:
         raise ValueError(
-            "cv must not be larger than the number of samples of each class, got "
+            f"cv must not be larger than the number of {what} of each class, got "
             f"{n_folds} folds, and class {label} has {count}. {way_out}."
         )
 

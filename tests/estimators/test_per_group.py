@@ -14,7 +14,12 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
-from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    StratifiedKFold,
+    cross_validate,
+)
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -287,7 +292,8 @@ def test_metadata_routing():
         np.testing.assert_array_equal(column.predict_proba(X), by_site)
         with pytest.raises(TypeError, match=r"unexpected argument.*groups"):
             column.predict_proba(X, groups=SEX)
-        unused = clone(PASSED).set_params(calibrator=PlattScaling())
+        cv = StratifiedKFold(2)
+        unused = clone(PASSED).set_params(calibrator=PlattScaling(), cv=cv)
         with pytest.raises(TypeError, match=r"unexpected argument.*groups"):
             unused.fit(X, Y, groups=SEX)
         weighted = clone(PASSED).set_params(

@@ -363,7 +363,7 @@ def test_groups_without_routing(wrapper, cv, params):
     model = clone(wrapper).set_params(cv=cv)
     message = (
         rf"{type(cv).__name__} without groups.*set_config\(enable_metadata_routing=True"
-        r"\) and pass groups to fit, or .*cv=list\(cv\.split\(X, y, groups\)\)"
+        r"\), and pass groups to fit, or .*cv=list\(cv\.split\(X, y, groups\)\)"
     )
     with pytest.raises(ValueError, match=message):
         model.fit(X, Y, **params)
@@ -388,7 +388,7 @@ def test_groups_of_a_search_inside_still_pass():
     search = GridSearchCV(
         GaussianNB(), {"var_smoothing": [1e-9, 1e-3]}, cv=GroupKFold(2)
     )
-    model = CalibratedClassifier(search, TemperatureScaling(), cv=2, n_repeats=1)
+    model = CalibratedClassifier(search, TemperatureScaling(), cv=StratifiedKFold(2))
     assert model.fit(X, Y, groups=GROUPS).score(X, Y) > 0.5
     frozen = FrozenEstimator(GaussianNB().fit(X, Y))
     unused = CalibratedClassifier(frozen, TemperatureScaling(), cv=GroupKFold(3))

@@ -11,7 +11,6 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import accuracy_score
-from sklearn.model_selection import RepeatedKFold, RepeatedStratifiedKFold
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
     MethodMapping,
@@ -191,7 +190,7 @@ class CalibratedClassifier(
         a pipeline may drop them. With None, they are passed to `fit`, `predict_proba`,
         `predict` and `score`. Scorers such as "neg_log_loss" do not pass them, so
         cross-validation with `scoring` needs columns. Groups that folds must not divide
-        are passed to the splitter instead.
+        are passed to `fit` with another calibrator, or to the splitter.
 
     n_jobs : int, default=None
         Number of classifiers to train in parallel, as in scikit-learn: None means 1,
@@ -255,10 +254,13 @@ class CalibratedClassifier(
     With an int as `cv`, the folds are those of `RepeatedStratifiedKFold` with
     `random_state=0`, or of `StratifiedKFold` for one repeat, and not stratified for
     multilabel problems; one calibrator is fitted to all held-out predictions of a
-    repeat. With a splitter, each fold has its own calibrator, and test parts must
-    overlap, as with `ShuffleSplit`, for the average to be calibrated. If a class is
-    absent from the test part of a fold, as with `LeaveOneOut`, one calibrator is fitted
-    to the held-out predictions of all folds.
+    repeat. With `groups` in `fit`, they are those of `StratifiedGroupKFold` with
+    `shuffle=True`, drawn with `random_state=0`, for one sample of each class of a
+    group: the draws of groups of different sizes differ, too. With a splitter, each
+    fold has its own calibrator, and test parts must overlap, as with `ShuffleSplit`,
+    for the average to be calibrated. If a class is absent from the test part of a fold,
+    as with `LeaveOneOut`, one calibrator is fitted to the held-out predictions of all
+    folds.
 
     For margins of two classes or of labels, "auto" averages :class:`PlattScaling`,
     :class:`QuadraticLogisticCalibration`, :class:`IsotonicCalibration` and
@@ -401,7 +403,8 @@ class CalibratedClassifier(
             Passed to `fit` of the classifier. Values of length n_samples are split
             like X. With metadata routing enabled, also passed to the splitter. `groups`
             of shape (n_samples,) or (n_samples, n_group_columns) is passed to a
-            calibrator of groups instead, if the parameter `groups` is None.
+            calibrator of groups instead, if the parameter `groups` is None. With
+            another calibrator and an int as `cv`, folds do not divide these groups.
 
         Returns
         -------
@@ -498,14 +501,12 @@ class CalibratedClassifier(
         if not ensemble and is_frozen:
             return [(slice(None), slice(None))], False, 1
         needed = [] if is_frozen or y.ndim == 2 else self.classes_
-        cv: Any = self.cv
-        is_repeated = isinstance(cv, Integral) and ensemble and not is_frozen
-        if is_repeated and self.n_repeats > 1:
-            folds = RepeatedKFold if y.ndim == 2 else RepeatedStratifiedKFold
-            cv = folds(n_splits=int(cv), n_repeats=self.n_repeats, random_state=0)
-        splits = make_splits(cv, X, y, needed, **split_params)
+        is_repeated = isinstance(self.cv, Integral) and ensemble and not is_frozen
+        n_repeats = self.n_repeats if is_repeated else 1
+        source = self.cv, X, y, needed
+        splits = make_splits(*source, n_repeats=n_repeats, **split_params)
         if is_repeated:
-            return splits, False, len(splits) // self.n_repeats
+            return splits, False, len(splits) // n_repeats
         is_shared = not ensemble or parts_lack_a_class(y, splits)
         return splits, not ensemble, len(splits) if is_shared else 1
 
@@ -690,6 +691,11 @@ class CalibratedClassifier(
         """Whether groups must be passed to a method."""
         calibrator, groups = self._settings_of(method)
         return isinstance(calibrator, GroupCalibrator) and groups is None
+
+    def _draws_group_folds(self) -> bool:
+        """Return whether `groups` of `fit` are those that folds do not divide."""
+        is_of_groups = isinstance(self.calibrator, GroupCalibrator)
+        return super()._draws_group_folds() and not is_of_groups
 
     def _passed_groups(self, method: str, params: dict[str, Any]) -> tuple[Any, Any]:
         """Return the groups among the parameters of a method, and the parameters.

@@ -274,7 +274,8 @@ class PredictionSetClassifier(
 
         **fit_params : dict
             Passed to `fit` of the classifier. Values of length n_samples are split
-            like X. With metadata routing enabled, also passed to the splitter.
+            like X. With metadata routing enabled, also passed to the splitter. With an
+            int as `cv`, folds do not divide `groups`, of shape (n_samples,).
 
         Returns
         -------
