@@ -71,10 +71,12 @@ class RoutingMixin(BaseEstimator):
             )
             return routed.estimator.fit, routed.splitter.split
         split_params = {}
-        if self._draws_group_folds() and fit_params.get("groups") is not None:
-            _refuse_groups_of_both(self.estimator)
-            split_params = {"groups": fit_params["groups"]}
-            fit_params = {k: v for k, v in fit_params.items() if k != "groups"}
+        if self._draws_group_folds() and "groups" in fit_params:
+            fit_params = dict(fit_params)
+            groups = fit_params.pop("groups")
+            if groups is not None:
+                _refuse_groups_of_both(self.estimator)
+                split_params = {"groups": groups}
         if sample_weight is None or isinstance(self.estimator, FrozenEstimator):
             return fit_params, split_params
         if has_fit_parameter(self.estimator, "sample_weight"):

@@ -96,6 +96,17 @@ def test_groups_of_any_kind(wrapper):
 
 
 @wrappers
+def test_groups_may_be_none(wrapper):
+    model = clone(wrapper)
+    expected = model.fit(X, Y).predict_proba(X)
+    found = model.fit(X, Y, groups=None).predict_proba(X)
+    np.testing.assert_array_equal(found, expected)
+    with sklearn.config_context(enable_metadata_routing=True):
+        found = model.fit(X, Y, groups=None).predict_proba(X)
+    np.testing.assert_array_equal(found, expected)
+
+
+@wrappers
 def test_bad_groups(wrapper):
     model = clone(wrapper)
     with pytest.raises(ValueError, match="got 5 groups and 200 samples"):
