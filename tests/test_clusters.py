@@ -272,6 +272,18 @@ def test_recalibration_with_fewer_clusters_than_coefficients_is_undefined(proble
     assert np.isnan(result.pvalue)
 
 
+def test_groups_of_one_cluster_have_no_interval(problem):
+    *data, clusters = problem
+    groups = np.where(clusters == 0, "one", "others")
+    options = {"groups": groups, "clusters": clusters, "confidence_level": 0.9}
+    for function in (partial(m.per_group, log_loss), calibration_report):
+        ends = function(*data, **options, **DRAWS).filter(regex="low|high")
+        assert ends.loc["one"].isna().all(axis=None)
+        assert ends.loc["others"].notna().any(axis=None)
+        with pytest.raises(ValueError, match="at least two clusters"):
+            function(*data, **{**options, "clusters": np.zeros_like(clusters)})
+
+
 def test_other_functions_refuse_clusters(problem):
     """None that passes options on passes them to a metric that does not take them."""
     *data, clusters = problem

@@ -102,8 +102,8 @@ def calibration_report(
     clusters : array-like of shape (n_samples,), default=None
         Cluster of each sample, such as the patient, if the samples of a cluster are not
         independent. The intervals are then computed as in
-        :func:`~sklearn_calib.metrics.ece_interval`. By default, all samples are
-        independent.
+        :func:`~sklearn_calib.metrics.ece_interval`, and NaN for a group that is one
+        cluster. By default, all samples are independent.
 
     n_resamples : int, default=1000
         Number of random draws for each interval.
@@ -178,26 +178,32 @@ def calibration_report(
     interval["confidence_level"] = confidence_level
     if clusters is not None:
         clusters = encode_clusters(clusters, len(codes))
+    everyone = slice(None)
 
     def report(rows: Any) -> pd.DataFrame:
         part = None if weight is None else weight[rows]
         # The weights of a group must not all be zero.
         part = check_sample_weight(part, codes[rows])
         data = proba[rows], codes[rows], part
-        shared = {"clusters": None if clusters is None else clusters[rows]}
-        return _report(*data, names, options, {**interval, **shared})
+        of_rows = None if clusters is None else clusters[rows]
+        used: Options = {**interval, "clusters": of_rows}
+        is_grouped = of_rows is not None and rows is not everyone
+        # The interval of a group that is one cluster is unknown.
+        if is_grouped and len(np.unique(of_rows)) == 1 < len(of_rows):
+            used["confidence_level"] = None
+        return _report(*data, names, options, used)
 
     if groups is None:
-        table = report(slice(None))
+        table = report(everyone)
     else:
         members = group_members(groups, len(codes))
         overall: Any = "overall"
         first = next(iter(members))
         if isinstance(first, tuple):
             overall = overall, *[""] * (len(first) - 1)
-        members[overall] = slice(None)
+        members[overall] = everyone
         tables = [report(rows) for rows in members.values()]
-        table = pd.concat(tables, keys=list(members))
+        table = pd.concat(tables, keys=list(members))[tables[-1].columns]
     return CompleteTable(table if digits is None else table.round(digits))
 
 
