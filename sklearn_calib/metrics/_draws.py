@@ -354,7 +354,8 @@ def measure_draws(
         raise ValueError(
             "metric must be defined for most of the drawn samples, got "
             f"{len(values) - len(defined)} of {len(values)} undefined. Pass more "
-            "samples of each class, or use stratify=True in bootstrap_interval."
+            "samples of each class, or, without clusters, use stratify=True in "
+            "bootstrap_interval."
         )
     return defined
 
