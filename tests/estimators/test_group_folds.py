@@ -17,7 +17,7 @@ from sklearn_calib import (
     SelectiveClassifier,
     TemperatureScaling,
 )
-from sklearn_calib.calibrators import PerLabelCalibrator
+from sklearn_calib.calibrators import PerGroupCalibrator, PerLabelCalibrator
 from sklearn_calib.estimators._out_of_fold import make_splits
 
 
@@ -62,10 +62,11 @@ wrappers = pytest.mark.parametrize(
         CalibratedClassifier(GaussianNB(), SCALING),
         CalibratedClassifier(GaussianNB(), SCALING, n_repeats=1),
         CalibratedClassifier(GaussianNB(), SCALING, ensemble=False),
+        CalibratedClassifier(GaussianNB(), PerGroupCalibrator(SCALING), groups=0),
         SelectiveClassifier(GaussianNB(), coverage=0.8, abstain_label=-1),
         PredictionSetClassifier(GaussianNB()),
     ],
-    ids=["calibrated", "one_repeat", "one_classifier", "selective", "sets"],
+    ids=["calibrated", "one_repeat", "one_classifier", "columns", "selective", "sets"],
 )
 
 

@@ -211,9 +211,6 @@ def test_groups_that_are_missing_or_not_used():
     for each in (column, model.uncalibrated()):
         with pytest.raises(TypeError, match=r"takes X only, .*\['groups'\]"):
             each.predict_proba(X, groups=SEX)
-    # Of the classifier, which may be a search with a splitter of groups.
-    with pytest.raises(ValueError, match="does not accept the groups parameter"):
-        clone(COLUMN).fit(X, Y, groups=SEX)
     with pytest.raises(ValueError, match="got 'sex', and X has 4 columns without na"):
         column.predict_proba(X.to_numpy())
     with pytest.raises(AttributeError):

@@ -190,7 +190,7 @@ class CalibratedClassifier(
         a pipeline may drop them. With None, they are passed to `fit`, `predict_proba`,
         `predict` and `score`. Scorers such as "neg_log_loss" do not pass them, so
         cross-validation with `scoring` needs columns. Groups that folds must not divide
-        are passed to `fit` with another calibrator, or to the splitter.
+        are passed to `fit`, with columns or another calibrator, or to the splitter.
 
     n_jobs : int, default=None
         Number of classifiers to train in parallel, as in scikit-learn: None means 1,
@@ -403,8 +403,8 @@ class CalibratedClassifier(
             Passed to `fit` of the classifier. Values of length n_samples are split
             like X. With metadata routing enabled, also passed to the splitter. `groups`
             of shape (n_samples,) or (n_samples, n_group_columns) is passed to a
-            calibrator of groups instead, if the parameter `groups` is None. With
-            another calibrator and an int as `cv`, folds do not divide these groups.
+            calibrator of groups instead, if the parameter `groups` is None. Otherwise,
+            with an int as `cv`, folds do not divide these groups.
 
         Returns
         -------
@@ -694,8 +694,7 @@ class CalibratedClassifier(
 
     def _draws_group_folds(self) -> bool:
         """Return whether `groups` of `fit` are those that folds do not divide."""
-        is_of_groups = isinstance(self.calibrator, GroupCalibrator)
-        return super()._draws_group_folds() and not is_of_groups
+        return super()._draws_group_folds() and not self._takes_groups("fit")
 
     def _passed_groups(self, method: str, params: dict[str, Any]) -> tuple[Any, Any]:
         """Return the groups among the parameters of a method, and the parameters.
