@@ -282,6 +282,22 @@ def test_groups_of_one_cluster_have_no_interval(problem):
         assert ends.loc["others"].notna().any(axis=None)
         with pytest.raises(ValueError, match="at least two clusters"):
             function(*data, **{**options, "clusters": np.zeros_like(clusters)})
+    options = {"groups": groups, "clusters": clusters, **DRAWS}
+    for kind, interval in (("bins", "clopper-pearson"), ("smooth", "bootstrap")):
+        panels = band_of("GroupReliabilityDisplay", kind=kind, interval=interval)
+        band, ends = panels(*data, **options)
+        assert band is None
+        assert kind == "smooth" or np.isnan(ends[0]).all()
+
+
+@pytest.mark.parametrize(
+    "name", ["ReliabilityDisplay", "SmoothReliabilityDisplay", "DecisionCurveDisplay"]
+)
+def test_few_clusters_do_not_warn_without_a_band(name, problem):
+    *data, clusters = problem
+    assert band_of(name, interval=None)(*data, clusters=clusters % 5) is None
+    with pytest.raises(ValueError, match="clusters must have shape"):
+        band_of(name, interval=None)(*data, clusters=clusters[:5])
 
 
 def test_other_functions_refuse_clusters(problem):

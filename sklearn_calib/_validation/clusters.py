@@ -47,3 +47,11 @@ def read_clusters(clusters: Any, n_samples: int) -> Ints | None:
             "Intervals may be too narrow, and p-values too small."
         )
     return codes
+
+
+def is_one_of_several(clusters: Ints | None, rows: Any) -> bool:
+    """Return whether the rows are samples of one cluster, which has no interval."""
+    if clusters is None:
+        return False
+    part = clusters[rows]
+    return bool(clusters.max() > 0 and len(np.unique(part)) == 1 < len(part))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._validation.clusters import encode_clusters
+from sklearn_calib._validation.clusters import encode_clusters, is_one_of_several
 from sklearn_calib._validation.declarations import (
     BETWEEN_0_AND_1,
     BINS,
@@ -178,7 +178,6 @@ def calibration_report(
     interval["confidence_level"] = confidence_level
     if clusters is not None:
         clusters = encode_clusters(clusters, len(codes))
-    everyone = slice(None)
 
     def report(rows: Any) -> pd.DataFrame:
         part = None if weight is None else weight[rows]
@@ -187,21 +186,19 @@ def calibration_report(
         data = proba[rows], codes[rows], part
         of_rows = None if clusters is None else clusters[rows]
         used: Options = {**interval, "clusters": of_rows}
-        is_grouped = of_rows is not None and rows is not everyone
-        # The interval of a group that is one cluster is unknown.
-        if is_grouped and len(np.unique(of_rows)) == 1 < len(of_rows):
+        if is_one_of_several(clusters, rows):
             used["confidence_level"] = None
         return _report(*data, names, options, used)
 
     if groups is None:
-        table = report(everyone)
+        table = report(slice(None))
     else:
         members = group_members(groups, len(codes))
         overall: Any = "overall"
         first = next(iter(members))
         if isinstance(first, tuple):
             overall = overall, *[""] * (len(first) - 1)
-        members[overall] = everyone
+        members[overall] = slice(None)
         tables = [report(rows) for rows in members.values()]
         table = pd.concat(tables, keys=list(members))[tables[-1].columns]
     return CompleteTable(table if digits is None else table.round(digits))

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from sklearn_calib._sklearn.response import predict_scores
 from sklearn_calib._validation.arrays import on_cpu, shown
-from sklearn_calib._validation.clusters import read_clusters
+from sklearn_calib._validation.clusters import encode_clusters, read_clusters
 from sklearn_calib._validation.declarations import TARGETS, StrOptions
 from sklearn_calib._validation.labels import classes_of
 from sklearn_calib._validation.samples import read_samples
@@ -62,10 +62,14 @@ def read_clusters_of_band(
 ) -> Ints | None:
     """Return the clusters of samples; raise ValueError unless the band is valid.
 
-    Labels of the samples of a cluster are not drawn from their probabilities.
+    Labels of the samples of a cluster are not drawn from their probabilities. Without a
+    band, clusters are only checked.
     """
+    if clusters is not None and interval is None:
+        encode_clusters(clusters, n_samples)
+        return None
     read = read_clusters(clusters, n_samples)
-    if read is not None and interval not in (None, valid):
+    if read is not None and interval != valid:
         raise ValueError(
             f'interval must be "{valid}" or None with clusters, got {interval!r}, '
             f'which assumes independent samples. Use interval="{valid}".'

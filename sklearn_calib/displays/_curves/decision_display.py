@@ -20,7 +20,6 @@ from sklearn_calib._numerics.net_benefit import (
     number_reached,
     sums_by_number,
 )
-from sklearn_calib._validation.clusters import read_clusters
 from sklearn_calib._validation.declarations import (
     CLUSTERS,
     INTERVAL,
@@ -43,6 +42,7 @@ from sklearn_calib.displays._base.from_predictions import (
     EVALUATED,
     band_columns,
     evaluate,
+    read_clusters_of_band,
 )
 
 if TYPE_CHECKING:
@@ -262,7 +262,8 @@ class DecisionCurveDisplay(FromCVResults):
         )
         number = number_reached(value, at)
         sums = sums_by_number(number, outcome, weight, len(at))
-        band, clusters = None, read_clusters(clusters, len(number))
+        clusters = read_clusters_of_band(clusters, len(number), interval, "bootstrap")
+        band = None
         if interval is not None:
             # Only the thresholds that a sample reaches matter, not its probability.
             samples = np.zeros(len(number)), outcome, weight, number

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_calib._validation.arrays import on_cpu
-from sklearn_calib._validation.clusters import encode_clusters
+from sklearn_calib._validation.clusters import encode_clusters, is_one_of_several
 from sklearn_calib._validation.declarations import (
     BINS,
     CLUSTERS,
@@ -190,8 +190,8 @@ class GroupReliabilityDisplay(ReliabilityPanels):
         clusters : array-like of shape (n_samples,), default=None
             Cluster of each sample, such as the patient, if the samples of a cluster are
             not independent. They are passed to the panels, and to
-            :func:`~sklearn_calib.metrics.ece_interval`. By default, all samples are
-            independent.
+            :func:`~sklearn_calib.metrics.ece_interval`. A group that is one cluster has
+            no intervals. By default, all samples are independent.
 
         name : str, default=None
             Name in the legend. By default, no name is shown.
@@ -254,6 +254,7 @@ class GroupReliabilityDisplay(ReliabilityPanels):
             draws["sample_weight"] = None if weight is None else weight[part]
             if clusters is not None:
                 draws["clusters"] = clusters[part]
+            is_one = is_one_of_several(clusters, part)
             display = KINDS[kind].from_predictions(
                 y_shown[part],
                 confidence[part],
@@ -261,10 +262,12 @@ class GroupReliabilityDisplay(ReliabilityPanels):
                 name=name,
                 **same,
                 **draws,
-                **options,
+                **({**options, "interval": None} if is_one else options),
             )
             displays.append(display)
-            if kind == "bins":
+            if is_one and kind == "bins":
+                intervals.append((np.nan, np.nan))
+            elif kind == "bins":
                 given: Options = {**binary, **draws, **bins}
                 intervals.append(ece_interval(correct[part], confidence[part], **given))
         shown = cls(
