@@ -252,6 +252,19 @@ def test_slope_has_the_sandwich_of_bell_and_mccaffrey(problem):
     assert flat(both) == pytest.approx(flat(result), rel=1e-5)
 
 
+@all_members
+def test_clusters_of_weight_zero_do_not_count(member, problem):
+    *data, clusters = problem
+    if "no weights" in member:
+        return
+    options = {"clusters": clusters, "sample_weight": (clusters < 40).astype(float)}
+    with pytest.warns(UserWarning, match="contain at least 50 clusters, got 40"):
+        MEMBERS[member](*data, **options)
+    options["sample_weight"] = (clusters == 0).astype(float)
+    with pytest.raises(ValueError, match="two clusters, got 1 for 3 samples"):
+        MEMBERS[member](*data, **options)
+
+
 def test_samples_of_weight_zero_are_no_samples(problem):
     *data, clusters = problem
     weight = (clusters < 50).astype(float)

@@ -6,7 +6,7 @@ import numpy as np
 
 from sklearn_calib._validation.fit_warnings import warn
 from sklearn_calib._validation.labels import as_labels, distinct_labels
-from sklearn_calib._validation.types import Ints
+from sklearn_calib._validation.types import Ints, Weights
 
 # With fewer clusters, intervals are too narrow.
 FEWEST = 50
@@ -25,20 +25,22 @@ def encode_clusters(clusters: Any, n_samples: int) -> Ints:
     return np.argsort(np.argsort(first))[codes]
 
 
-def read_clusters(clusters: Any, n_samples: int) -> Ints | None:
+def read_clusters(clusters: Any, n_samples: int, weight: Weights = None) -> Ints | None:
     """Return the cluster of each sample, or None if the samples are independent.
 
-    They are also independent if each cluster has one sample.
+    They are also independent if each cluster has one sample. Samples of weight zero do
+    not count.
     """
     if clusters is None:
         return None
     codes = encode_clusters(clusters, n_samples)
-    n_clusters = int(codes.max(initial=-1)) + 1
-    if n_clusters == n_samples:
+    seen = codes if weight is None else codes[weight > 0]
+    n_clusters = len(np.unique(seen))
+    if n_clusters == len(seen):
         return None
     if n_clusters == 1:
         raise ValueError(
-            f"clusters must contain at least two clusters, got 1 for {n_samples} "
+            f"clusters must contain at least two clusters, got 1 for {len(seen)} "
             "samples. Pass samples of more clusters."
         )
     if n_clusters < FEWEST:
@@ -49,9 +51,11 @@ def read_clusters(clusters: Any, n_samples: int) -> Ints | None:
     return codes
 
 
-def is_one_of_several(clusters: Ints | None, rows: Any) -> bool:
+def is_one_of_several(clusters: Ints | None, rows: Any, weight: Weights) -> bool:
     """Return whether the rows are samples of one cluster, which has no interval."""
     if clusters is None:
         return False
     part = clusters[rows]
-    return bool(clusters.max() > 0 and len(np.unique(part)) == 1 < len(part))
+    if weight is not None:
+        part, clusters = part[weight[rows] > 0], clusters[weight > 0]
+    return len(np.unique(part)) == 1 < min(len(part), len(np.unique(clusters)))

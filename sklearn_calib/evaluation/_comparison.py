@@ -257,7 +257,7 @@ def compare(
     if not len(y):
         raise ValueError("y must contain at least one label, got none. Pass samples.")
     sample_weight = check_sample_weight(sample_weight, y)
-    clusters = read_clusters(clusters, len(y))
+    clusters = read_clusters(clusters, len(y), sample_weight)
     if labels is not None:  # also if there are only classifiers
         n_classes = len(as_labels(labels, "labels"))
         encode_labels(y, labels=labels, n_classes=n_classes, name="y")

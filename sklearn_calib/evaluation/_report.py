@@ -186,7 +186,7 @@ def calibration_report(
         data = proba[rows], codes[rows], part
         of_rows = None if clusters is None else clusters[rows]
         used: Options = {**interval, "clusters": of_rows}
-        if is_one_of_several(clusters, rows):
+        if is_one_of_several(clusters, rows, weight):
             used["confidence_level"] = None
         return _report(*data, names, options, used)
 

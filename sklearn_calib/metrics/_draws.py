@@ -261,7 +261,7 @@ def take_sample(
     weight = check_sample_weight(sample_weight, proba)
     proba, options = metric_input(metric, y_true, proba, labels, weight)
     weight = options.pop("sample_weight", np.ones(len(proba)))
-    clusters = read_clusters(clusters, len(proba))
+    clusters = read_clusters(clusters, len(proba), weight)
     strata = _rows_by_class(y_true) if stratify else [np.arange(len(proba))]
     if clusters is not None:
         if stratify:

@@ -58,7 +58,11 @@ def evaluate(
 
 
 def read_clusters_of_band(
-    clusters: ArrayLike | None, n_samples: int, interval: str | None, valid: str
+    clusters: ArrayLike | None,
+    n_samples: int,
+    weight: Weights,
+    interval: str | None,
+    valid: str,
 ) -> Ints | None:
     """Return the clusters of samples; raise ValueError unless the band is valid.
 
@@ -68,7 +72,7 @@ def read_clusters_of_band(
     if clusters is not None and interval is None:
         encode_clusters(clusters, n_samples)
         return None
-    read = read_clusters(clusters, n_samples)
+    read = read_clusters(clusters, n_samples, weight)
     if read is not None and interval != valid:
         raise ValueError(
             f'interval must be "{valid}" or None with clusters, got {interval!r}, '

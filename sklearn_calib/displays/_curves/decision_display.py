@@ -262,7 +262,9 @@ class DecisionCurveDisplay(FromCVResults):
         )
         number = number_reached(value, at)
         sums = sums_by_number(number, outcome, weight, len(at))
-        clusters = read_clusters_of_band(clusters, len(number), interval, "bootstrap")
+        clusters = read_clusters_of_band(
+            clusters, len(number), weight, interval, "bootstrap"
+        )
         band = None
         if interval is not None:
             # Only the thresholds that a sample reaches matter, not its probability.

@@ -254,7 +254,7 @@ class GroupReliabilityDisplay(ReliabilityPanels):
             draws["sample_weight"] = None if weight is None else weight[part]
             if clusters is not None:
                 draws["clusters"] = clusters[part]
-            is_one = is_one_of_several(clusters, part)
+            is_one = is_one_of_several(clusters, part, weight)
             display = KINDS[kind].from_predictions(
                 y_shown[part],
                 confidence[part],

@@ -385,7 +385,7 @@ class ReliabilityDisplay(ReliabilityDiagram, FromCVResults):
             evaluated,
             bin_index(confidence, edges[1:-1]),
             clusters=read_clusters_of_band(
-                clusters, len(correct), interval, "clopper-pearson"
+                clusters, len(correct), weight, interval, "clopper-pearson"
             ),
             confidence_level=confidence_level,
             n_resamples=n_resamples,

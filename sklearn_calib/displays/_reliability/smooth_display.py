@@ -306,7 +306,9 @@ class SmoothReliabilityDisplay(ReliabilityDiagram, FromCVResults):
         mode, pos_label, (confidence, correct, weight) = evaluate(
             y_true, y_proba, mode, pos_label, labels, sample_weight
         )
-        clusters = read_clusters_of_band(clusters, len(correct), interval, "bootstrap")
+        clusters = read_clusters_of_band(
+            clusters, len(correct), weight, interval, "bootstrap"
+        )
         weight = np.ones(len(correct)) if weight is None else weight
         gaps = cosine_coefficients(confidence, weight * (correct - confidence))
         smece = self_consistent_bandwidth(gaps / weight.sum())

@@ -213,7 +213,7 @@ def calibration_slope(
     samples = read_samples(*data, of_two="positive")
     if mode == "multinomial":
         proba, codes, weight = samples.proba()
-        clusters = read_clusters(clusters, len(codes))
+        clusters = read_clusters(clusters, len(codes), weight)
         code = reference_code(reference, classes_of(y_true, labels))
         weight = _unit_mean(weight, len(codes))
         ratios = log_ratios(proba, codes, weight, code, clusters)
@@ -227,7 +227,7 @@ def calibration_slope(
     else:
         columns = list(samples_by_class(samples))
         value, _, weight = columns[0]
-        clusters = read_clusters(clusters, len(value))
+        clusters = read_clusters(clusters, len(value), weight)
         results = [_recalibrate(*each, clusters) for each in columns]
         estimate, error = np.array(results).transpose(1, 2, 0)
     level = (1 + confidence_level) / 2

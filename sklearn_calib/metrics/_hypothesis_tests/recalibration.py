@@ -205,7 +205,7 @@ def recalibration_test(
         )
     code = reference_code(reference, classes_of(y_true, labels))
     weight = effective_weights(weight, len(codes))
-    clusters = read_clusters(clusters, len(codes))
+    clusters = read_clusters(clusters, len(codes), weight)
     df = 2 * (proba.shape[1] - 1)
     if has_impossible_label(proba, codes, weight):
         return ChiSquareResult(np.inf, 0.0, df)

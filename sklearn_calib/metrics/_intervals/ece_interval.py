@@ -211,7 +211,7 @@ def ece_interval(
     if n_bins == "sweep":
         n_bins = _swept(values, correct, strategy=strategy, sample_weight=weight)
     cells, shape = bin_cells(values, weight, n_bins, strategy)
-    clusters = read_clusters(clusters, len(weight))
+    clusters = read_clusters(clusters, len(weight), weight)
     seen = gaps(values, correct, weight, cells, shape, norm, clusters)
     rng, tail = check_random_state(random_state), (1 - confidence_level) / 2
     value = seen.error(seen.gap, norm)
