@@ -190,8 +190,11 @@ def test_bad_clusters(member, problem):
 @all_members
 def test_few_clusters_warn(member, problem):
     y_true, proba, clusters = (each[: 49 * N_EACH] for each in problem)
-    with pytest.warns(UserWarning, match="contain at least 50 clusters, got 49"):
+    match = "contain at least 50 clusters, got 49"
+    with pytest.warns(UserWarning, match=match) as caught:
         MEMBERS[member](y_true, proba, clusters=clusters)
+    is_of_groups = member in {"per_group", "calibration_report"} or "Group" in member
+    assert is_of_groups or len(caught) == 1
 
 
 @pytest.mark.parametrize(

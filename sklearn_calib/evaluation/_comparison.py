@@ -41,6 +41,7 @@ from sklearn_calib._validation.declarations import (
     interval_kind,
     validate_params,
 )
+from sklearn_calib._validation.fit_warnings import without_warnings
 from sklearn_calib._validation.labels import as_labels, classes_of, encode_labels
 from sklearn_calib._validation.probabilities import check_proba, check_sample_weight
 from sklearn_calib._validation.samples import as_columns, check_columns, choose_positive
@@ -428,7 +429,9 @@ def _measure(
             found = scorer if is_metric(scorer) else metric_of(scorer)[0]
             method = "debiased" if interval_kind(found)[0].is_error else "auto"
             options = {**data, **settings, "method": method}
-            cell[1:] = bootstrap_interval(metric, y, proba, **options)
+            # Of few clusters, `compare` has warned.
+            with without_warnings():
+                cell[1:] = bootstrap_interval(metric, y, proba, **options)
     except Exception as error:  # of any metric, which may be the user's own
         return cell, f"{type(error).__name__}: {error}"
     return cell, ""

@@ -21,6 +21,7 @@ from sklearn_calib._validation.declarations import (
     interval_kind,
     validate_params,
 )
+from sklearn_calib._validation.fit_warnings import without_warnings
 from sklearn_calib._validation.types import Floats, Metric, Options, Seed
 from sklearn_calib.metrics._draws import (
     Resample,
@@ -228,7 +229,9 @@ def bootstrap_interval(
             "n_resamples": n_resamples,
             "random_state": rng,
         }
-        return binned_interval(metric, sample.y_true, sample.y_proba, value, **settings)
+        data = sample.y_true, sample.y_proba
+        with without_warnings():  # the metric and the clusters have issued theirs
+            return binned_interval(metric, *data, value, **settings)
 
     draws = confidence_level, n_resamples, rng
     progress: Options = {"n_jobs": n_jobs, "verbose": verbose}
