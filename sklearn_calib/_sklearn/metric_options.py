@@ -13,15 +13,15 @@ from numpy.typing import ArrayLike
 from sklearn_calib._sklearn.scorer_objects import (
     Scorer,
     call_scorer,
-    follows_labels,
     metric_of,
+    metric_order,
 )
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import did_you_mean, interval_kind
-from sklearn_calib._validation.labels import as_labels, distinct_labels, encode_labels
+from sklearn_calib._validation.labels import as_labels, encode_labels
 from sklearn_calib._validation.probabilities import check_proba_shape
 from sklearn_calib._validation.samples import choose_positive
-from sklearn_calib._validation.types import Array, Ints, Metric, Options
+from sklearn_calib._validation.types import Metric, Options
 
 POSITIONAL = {Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD}
 # What the functions pass themselves.
@@ -71,17 +71,17 @@ def is_metric(function: Any) -> bool:
     return names[:1] == ["y_true"] or len(names) == 2
 
 
-def takes(metric: Metric, name: str) -> bool:
+def accepts(metric: Metric, name: str) -> bool:
     """Whether a metric, and a metric that it passes its options to, has a parameter."""
     function, args, _ = _parts(metric)
     if function is call_scorer:
         scorer, _ = args
-        return name == "labels" or takes(metric_of(scorer)[0] or scorer, name)
+        return name == "labels" or accepts(metric_of(scorer)[0] or scorer, name)
     parameters = signature(metric).parameters.values()
     if name in (one.name for one in parameters):
         return True
     if args and interval_kind(function)[0].takes_metric:
-        return takes(args[0], name)
+        return accepts(args[0], name)
     return Parameter.VAR_KEYWORD in (one.kind for one in parameters)
 
 
@@ -104,11 +104,12 @@ def metric_input(
     labels = known_labels(metric, y_true, y_proba, labels)
     if labels is None:
         return y_proba, given
-    takes_labels = takes(metric, "labels")
+    takes_labels = accepts(metric, "labels")
     if takes_labels:
         given["labels"] = labels
     classes = as_labels(labels, "labels")
-    order = _column_order(metric, classes)
+    own = fixed_by_partial(metric, "labels", None)
+    order = metric_order(_parts(metric)[0], own, classes)
     is_multilabel = np.shape(y_true)[1:] not in ((), (1,))
     if is_multilabel or np.array_equal(order, np.arange(len(classes))):
         return y_proba, given
@@ -134,25 +135,15 @@ def known_labels(
 ) -> ArrayLike | None:
     """Return the labels; warn if a metric reads a 1-d array of an unknown class."""
     has_own = fixed_by_partial(metric, "labels", None) is not None
-    if has_own or not takes(metric, "labels"):
+    if has_own or not accepts(metric, "labels"):
         return labels
     pos_label = fixed_by_partial(metric, "pos_label", None)
     return choose_positive(y_true, y_proba, labels, pos_label)
 
 
-def _column_order(metric: Metric, classes: Array) -> Ints:
-    """Return the order of the classes, and of their columns, that a metric assumes."""
-    if not follows_labels(_parts(metric)[0]):
-        return np.argsort(distinct_labels(classes, "labels")[1])
-    own, n_classes = fixed_by_partial(metric, "labels", None), len(classes)
-    if own is None:
-        return np.arange(n_classes)
-    return encode_labels(own, labels=classes, n_classes=n_classes, name="labels")
-
-
 def _check_takes_weights(metric: Metric) -> None:
     """Raise TypeError if samples have weights and the metric does not take them."""
-    if not takes(metric, "sample_weight"):
+    if not accepts(metric, "sample_weight"):
         raise TypeError(
             "metric must have the parameter sample_weight for samples with weights, "
             f"got {name_of(metric)!r}. Add the parameter and weight the samples by it."

@@ -112,9 +112,19 @@ def column_order(scorer: Any, classes: Array) -> Ints:
         return np.arange(len(classes))
     metric, _ = metric_of(scorer)
     labels = metric and metric.keywords.get("labels")
-    if labels is None or not follows_labels(metric.func):
+    if labels is None:
         return np.argsort(distinct_labels(classes, "labels")[1])
-    return encode_labels(labels, labels=classes, n_classes=len(classes), name="labels")
+    return metric_order(metric.func, labels, classes)
+
+
+def metric_order(function: Any, own: ArrayLike | None, classes: Array) -> Ints:
+    """Return the same for the function of a metric, with labels of its own or None."""
+    if not follows_labels(function):
+        return np.argsort(distinct_labels(classes, "labels")[1])
+    n_classes = len(classes)
+    if own is None:
+        return np.arange(n_classes)
+    return encode_labels(own, labels=classes, n_classes=n_classes, name="labels")
 
 
 def metric_and_input(scorer: Any, proba: Floats) -> tuple[Any, Floats]:

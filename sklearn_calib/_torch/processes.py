@@ -39,11 +39,6 @@ def group_of(module: Any) -> Any:
     return module.process_group if module.process_group.size() > 1 else None
 
 
-def is_one_of_many() -> bool:
-    """Return whether there are other processes, which may train together with this."""
-    return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
-
-
 def is_first(group: Any) -> bool:
     """Return whether this process writes files for the processes of a group."""
     return group is None or group.rank() == 0
@@ -156,5 +151,7 @@ def predict_batch(net, batch, training=False):
     The `evaluation_step` of skorch's mixin for accelerate gathers the outputs of all
     processes, which `infer` has done already.
     """
-    step = NeuralNet.evaluation_step if is_one_of_many() else type(net).evaluation_step
+    has_group = dist.is_available() and dist.is_initialized()
+    is_one_of_many = has_group and dist.get_world_size() > 1
+    step = (NeuralNet if is_one_of_many else type(net)).evaluation_step
     return step(net, batch, training=training)

@@ -16,10 +16,10 @@ from sklearn import config_context
 from sklearn.exceptions import UndefinedMetricWarning
 
 from sklearn_calib._sklearn.metric_options import (
+    accepts,
     as_number,
     fixed_by_partial,
     metric_input,
-    takes,
 )
 from sklearn_calib._sklearn.sample_values import is_equal, values_of_samples
 from sklearn_calib._solvers.blas import one_blas_thread
@@ -124,6 +124,8 @@ class RowSample(Resample):
         It is tried once for each class, as scikit-learn would warn for each draw.
         """
         rows, codes = self._rare
+        if not len(rows):
+            return False
         for code in np.flatnonzero(np.bincount(codes, weight[rows]) == 0).tolist():
             if code not in self._needed:
                 others = self.weight.copy()
@@ -151,7 +153,7 @@ class RowSample(Resample):
 
     @cached_property
     def _takes_weights(self) -> bool:
-        return takes(self.metric, "sample_weight")
+        return accepts(self.metric, "sample_weight")
 
     def with_values(self) -> RowSample:
         """Set the values of the rows, if the metric is their mean.

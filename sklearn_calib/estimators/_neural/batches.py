@@ -267,7 +267,7 @@ def have_one_shape(batches: Any) -> bool:
     return is_ours or getattr(batches, "collate_fn", None) is default_collate
 
 
-def check_order(batches: Any, *, predicts: bool) -> None:
+def check_batch_order(batches: Any, *, predicts: bool) -> None:
     """Raise ValueError for mini-batches that are not those of a dataset in its order.
 
     Of functions that do not return a `DataLoader`, only ours are recognised. Unless

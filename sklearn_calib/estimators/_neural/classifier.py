@@ -40,7 +40,7 @@ from sklearn_calib.callbacks import (
 )
 from sklearn_calib.estimators._neural.batches import (
     Batch,
-    check_order,
+    check_batch_order,
     check_sampler,
     iterate_batches,
     resolve_dataset,
@@ -885,7 +885,7 @@ class NeuralClassifier(
         if training:
             check_sampler(batches)
         else:
-            check_order(batches, predicts=self._run is None)
+            check_batch_order(batches, predicts=self._run is None)
         is_validated = self._is_validated(dataset)
         is_encoded = self._run is None or is_validated is not None
         return CheckedBatches(

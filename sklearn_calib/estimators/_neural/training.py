@@ -19,7 +19,7 @@ from sklearn_calib._sklearn.fit_tasks import fit_data
 from sklearn_calib._validation.labels import encode_labels
 from sklearn_calib._validation.probabilities import check_sample_weight
 from sklearn_calib.callbacks import Checkpoint
-from sklearn_calib.estimators._neural.batches import check_order
+from sklearn_calib.estimators._neural.batches import check_batch_order
 from sklearn_calib.estimators._neural.logits import warn_of_proba
 from sklearn_calib.estimators._neural.name_hints import accepted_names, hint_for_fit
 from sklearn_calib.estimators._neural.net_data import (
@@ -330,7 +330,7 @@ class FitRun:
         # Before a long training, since predictions would be refused.
         is_stream = isinstance(dataset, IterableDataset)
         sample = dataset if is_stream else Subset(dataset, [0])
-        check_order(net._get_batches(sample, training=False), predicts=False)
+        check_batch_order(net._get_batches(sample, training=False), predicts=False)
         if dataset is not X:
             dataset.sample_weight = self.sample_weight
         if self.sample_weight is not None:

@@ -117,10 +117,9 @@ class AdaFocalLoss(_ValidationBinsLoss, function=adafocal_loss):
 
     Module version of :func:`adafocal_loss`. Its state is one gamma for each equal-mass
     bin of the validation confidences. Each :meth:`update` multiplies gamma by
-    ``exp(lambd * (confidence - accuracy))``, or divides a negative gamma by it, so that
-    gamma increases until the bin is no longer overconfident. If gamma falls below
-    `switch`, the bin changes to the inverse focal loss, and changes back in the same
-    way [1]_.
+    ``exp(lambd * (confidence - accuracy))``, or divides a negative gamma by it: gamma
+    increases while the bin is overconfident. Below `switch`, the bin uses the inverse
+    focal loss, and it changes back in the same way [1]_.
 
     The authors' settings are ``n_bins=15`` and ``lambd=1``. The defaults are better
     calibrated with small validation sets, and not worse with 5,000 samples.
@@ -161,9 +160,9 @@ class AdaFocalLoss(_ValidationBinsLoss, function=adafocal_loss):
 
     Notes
     -----
-    If you can calibrate the network after training, use temperature scaling and
-    cross-entropy: on average it is no worse calibrated, and more accurate. Do not fit a
-    post-hoc calibrator to the validation set from which the loss learns.
+    If you can calibrate the network after training, use cross-entropy and temperature
+    scaling: on average, the calibration is not worse and the accuracy is higher. Do not
+    fit a post-hoc calibrator to the validation set from which the loss learns.
 
     Gamma needs many updates, because the confidence responds slowly to it. The paper
     updates it after each of 350 epochs, and an update with ``lambd=1`` usually changes

@@ -170,8 +170,8 @@ def bootstrap_interval(
     samples is halved, so the lower limit is :math:`\sqrt{2 T^2 - q^2}`, or
     :math:`2 T - q` for the post-processing gap, which behaves like a square. The lower
     limit is 0 if :math:`T` is not above the upper quantile of the errors of labels
-    drawn from the probabilities (consistency resampling [2]_). With clusters, which
-    are then halved, there is no such check.
+    drawn from the probabilities (consistency resampling [2]_). With clusters, half
+    of the clusters are drawn, and no labels.
 
     In simulations with confidence level 0.9, the coverage of "debiased" intervals was
     at least 0.91 for the expected calibration error, and at least 0.89 for errors
