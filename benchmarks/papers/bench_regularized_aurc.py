@@ -1,119 +1,149 @@
-"""Effect of epsilon on the rank weights of r-AURC and on the trained network.
+"""Compare settings of r-AURC with cross-entropy.
 
-    python benchmarks/papers/bench_regularized_aurc.py
+    python benchmarks/papers/bench_regularized_aurc.py FILE choose
+    python benchmarks/papers/bench_regularized_aurc.py FILE confirm
 
-For each epsilon, an MLP with the defaults of NeuralClassifier (50 epochs, mini-batches
-of 128) is trained on 2,000 images of Fashion-MNIST with r-AURC and the default lambd of
-0.5. Another one is trained with cross-entropy. The table shows, for the 10,000 test
-images, the error rate, the top-label and the class-wise ECE in 15 bins of equal width
-(all in percent), the log loss, and the ratio of each calibration error to that of
-cross-entropy, as means over the seeds. The columns "weights" are the smallest and the
-largest rank weight: for 128 confidences evenly spaced over [0.1, 1], and for the first
-128 test images. 18 trainings take two minutes on one core.
+Trains networks with the defaults of NeuralClassifier (50 epochs, mini-batches of 128,
+unless stated otherwise) on 3,200 rows of the data sets of `bench_adafocal_small.py`,
+with cross-entropy and with each setting of r-AURC, and computes metrics of up to 8,000
+test rows. Results in the CSV file are not computed again. Then prints the AURC, the ECE
+in 15 bins, the class-wise ECE and the log loss as ratio to those of cross-entropy with
+the same batch size (means of the seeds), as the geometric mean over the data sets with
+its standard error, and the mean difference in accuracy. "weights" are the smallest and
+the largest rank weight in a batch of test rows, in the median over the networks.
+Settings are chosen on one half of the data sets, and those of FINAL are confirmed on
+the other half. `results/regularized_aurc.csv` has seed 0 of the first half, and seeds 0
+and 1 of the second.
 
-The images `images/fashion_mnist_*.npz` are read from the folder in the environment
-variable SKLEARN_CALIB_DATA, or from `shared/data` next to the checkout.
+The data are read from the folder in the environment variable SKLEARN_CALIB_DATA, or
+from `shared/data` next to the checkout. Uses one thread.
 """
 
 import argparse
+from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import torch
-from data import DATA
+from bench_adafocal_small import open_results, read_splits
 from sklearn.metrics import log_loss
 
 from sklearn_calib import NeuralClassifier
 from sklearn_calib.losses import regularized_aurc_loss
 from sklearn_calib.metrics import (
+    aurc_loss,
     classwise_calibration_error,
     expected_calibration_error,
 )
 
+DATA_SETS = {
+    "choose": [
+        *("waveform", "mixture", "fashion", "cifar10"),
+        *("letter", "adult", "spambase"),
+    ],
+    "confirm": [
+        *("clusters", "binary", "mnist", "20news_bydate_train"),
+        *("clinc150_full_oos", "pendigits", "satimage"),
+    ],
+}
 BASELINE = "cross-entropy"
-EPSILONS = [0.05, 0.01, 0.005, 0.002, "auto"]
-BATCH_SIZE = 128
+LARGE = ", batches of 512"
+VARIANTS = {
+    BASELINE: None,
+    "authors": {"epsilon": 0.05},
+    "0.005": {"epsilon": 0.005},
+    "0.001": {"epsilon": 0.001},
+    "0.0003": {"epsilon": 0.0003},
+    "0.0001": {"epsilon": 0.0001},
+    "auto": {"epsilon": "auto"},
+    "0.001, entropy": {"epsilon": 0.001, "confidence": "negative_entropy"},
+    "0.001, lambd 0.9": {"epsilon": 0.001, "lambd": 0.9},
+    BASELINE + LARGE: None,
+    "0.001" + LARGE: {"epsilon": 0.001},
+    "0.00025" + LARGE: {"epsilon": 0.00025},
+}
+FINAL = [BASELINE, "authors", "0.001", "auto"]
+KEYS = ["data", "variant", "seed"]
+METRICS = ["AURC", "ECE", "class-wise ECE", "log loss"]
+FIELDS = [*KEYS, "accuracy", *METRICS, "lowest weight", "highest weight"]
 
 
-def read_images(name):
-    """Return flat images with the same standardisation, and labels."""
-    packed = np.load(DATA / "images" / f"fashion_mnist_{name}.npz")
-    images = packed["images"].reshape(len(packed["labels"]), -1)
-    return (images / np.float32(255) - 0.286) / 0.353, packed["labels"]
+def measure(name, variant, seed):
+    """Train a network, and return the fields of its result."""
+    (X, y), _, _, (X_test, y_test) = read_splits(name, seed)
+    settings, size = VARIANTS[variant], 512 if variant.endswith(LARGE) else 128
+    loss = {"loss": "cross_entropy"}
+    if settings is not None:
+        loss = {f"loss__{key}": value for key, value in settings.items()}
+        loss["loss"] = "regularized_aurc"
+    model = NeuralClassifier(batch_size=size, random_state=seed, **loss).fit(X, y)
+    proba = model.predict_proba(X_test)
+    logits = torch.from_numpy(model.decision_function(X_test[:size]))
+    values = [
+        model.score(X_test, y_test),
+        aurc_loss(y_test, proba),
+        expected_calibration_error(y_test, proba),
+        classwise_calibration_error(y_test, proba),
+        log_loss(y_test, proba),
+        *weight_range(logits, settings),
+    ]
+    return [f"{value:.5g}" for value in values]
 
 
-def weight_range(confidence, epsilon):
-    """Return the smallest and the largest rank weight of confidences, as text."""
-    # Two-class logits whose larger probability, or score, is the confidence.
-    logits = torch.stack([confidence, torch.zeros_like(confidence)], 1)
-    target = torch.zeros(len(confidence), dtype=torch.long)
+def weight_range(logits, settings):
+    """Return the smallest and the largest rank weight of a batch."""
+    if settings is None:
+        return 1, 1
+    if logits.ndim == 1:
+        logits = torch.stack([torch.zeros_like(logits), logits], 1)
+    # The label does not change the weights.
+    params = {"target": torch.zeros(len(logits), dtype=torch.long), "reduction": "none"}
+    params |= settings
     base, weighted = (
-        regularized_aurc_loss(
-            logits,
-            target,
-            lambd=lambd,
-            epsilon=epsilon,
-            confidence=lambda logits: logits[:, 0],
-            reduction="none",
-        )
+        regularized_aurc_loss(logits.double(), **params | {"lambd": lambd})
         for lambd in (0.0, 1.0)
     )
-    weights = weighted / base
-    return f"{weights.min():.2f} to {weights.max():.2f}"
-
-
-def train(epsilon, seed, n_train):
-    """Return test probabilities of a network, and the labels."""
-    X, y = read_images("train")
-    rows = np.random.default_rng(seed).permutation(len(y))[:n_train]
-    params = {"loss": "cross_entropy"}
-    if epsilon != BASELINE:
-        params = {"loss": "regularized_aurc", "loss__epsilon": epsilon}
-    net = NeuralClassifier(batch_size=BATCH_SIZE, random_state=seed, **params)
-    X_test, y_test = read_images("test")
-    return net.fit(X[rows], y[rows]).predict_proba(X_test), y_test
-
-
-def measure(epsilon, seed, n_train):
-    """Return the numbers of one training."""
-    proba, y = train(epsilon, seed, n_train)
-    result = {
-        "epsilon": epsilon,
-        "error": 100 * (proba.argmax(1) != y).mean(),
-        "ECE": 100 * expected_calibration_error(y, proba),
-        "cwECE": 100 * classwise_calibration_error(y, proba),
-        "log loss": log_loss(y, proba),
-    }
-    if epsilon != BASELINE:
-        even = torch.linspace(0.1, 1, BATCH_SIZE)
-        top = torch.from_numpy(proba[:BATCH_SIZE].max(1))
-        result["weights, even"] = weight_range(even, epsilon)
-        result["weights, trained"] = weight_range(top, epsilon)
-    return result
+    weights = (weighted / base)[base > 0]
+    return weights.min(), weights.max()
 
 
 def make_table(results):
-    """Return the means over the seeds, and the weights of the first seed."""
-    groups = pd.DataFrame(results).groupby("epsilon", sort=False)
-    table = groups.mean(numeric_only=True)
-    for error in ("ECE", "cwECE"):
-        table[f"{error}, ratio"] = table[error] / table.loc[BASELINE, error]
-    return table.join(groups[["weights, even", "weights, trained"]].first())
+    """Return the ratios to cross-entropy, and the weights."""
+    rows = results.groupby(["variant", "data"], sort=False)[FIELDS[3:]].mean()
+    medians = results.groupby("variant", sort=False)[FIELDS[-2:]].median()
+    table = {}
+    for variant in rows.index.unique("variant"):
+        is_large = variant.endswith(LARGE)
+        base = rows.loc[f"{BASELINE}{LARGE}" if is_large else BASELINE]
+        ratio = np.log(rows.loc[variant, METRICS] / base[METRICS])
+        change = 100 * (rows.loc[variant, "accuracy"] - base["accuracy"])
+        table[variant] = {
+            metric: f"{np.exp(ratio[metric].mean()):.3f} ({ratio[metric].sem():.3f})"
+            for metric in METRICS
+        } | {
+            "accuracy": f"{change.mean():+.2f} ({change.sem():.2f})",
+            "weights": "{:.2f} to {:.2f}".format(*medians.loc[variant]),
+        }
+    return pd.DataFrame(table).T
 
 
 def main():
-    """Train all networks and print the table."""
+    """Compute the missing results, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--n-train", type=int, default=2000)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("file", type=Path)
+    parser.add_argument("half", choices=DATA_SETS)
+    parser.add_argument("--seeds", type=int, nargs="+", default=range(2))
     options = parser.parse_args()
     torch.set_num_threads(1)
-    results = [
-        measure(epsilon, seed, options.n_train)
-        for seed in options.seeds
-        for epsilon in (BASELINE, *EPSILONS)
-    ]
-    print(make_table(results).to_string(float_format="{:.2f}".format))
+    names = DATA_SETS[options.half]
+    variants = VARIANTS if options.half == "choose" else FINAL
+    with open_results(options.file, FIELDS, len(KEYS)) as (done, append):
+        for seed, name, variant in product(options.seeds, names, variants):
+            key = name, variant, seed
+            if tuple(map(str, key)) not in done:
+                append([*key, *measure(*key)])
+    print(make_table(pd.read_csv(options.file).query("data in @names")).to_string())
 
 
 if __name__ == "__main__":

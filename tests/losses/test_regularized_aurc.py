@@ -109,7 +109,7 @@ def test_hard_ranks_are_the_limit():
 
 
 def test_range_of_the_weights():
-    """These numbers are in the documentation."""
+    """The default of the authors makes the weights nearly equal."""
     losses = dict.fromkeys(("soft", "auto", "hard"))
     confidence = torch.linspace(0.1, 1, 128, dtype=torch.float64)
     for name, params in {

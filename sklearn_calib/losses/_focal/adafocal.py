@@ -160,9 +160,10 @@ class AdaFocalLoss(_ValidationBinsLoss, function=adafocal_loss):
 
     Notes
     -----
-    If you can calibrate the network after training, use cross-entropy and temperature
-    scaling: on average, the calibration is not worse and the accuracy is higher. Do not
-    fit a post-hoc calibrator to the validation set from which the loss learns.
+    If you can calibrate the network after training, do that instead: on average, the
+    calibration of cross-entropy after a temperature is not worse and the accuracy is
+    higher. Do not fit a post-hoc calibrator to the validation set from which the loss
+    learns.
 
     Gamma needs many updates, because the confidence responds slowly to it. The paper
     updates it after each of 350 epochs, and an update with ``lambd=1`` usually changes

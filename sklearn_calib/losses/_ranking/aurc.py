@@ -88,7 +88,7 @@ def regularized_aurc_loss(
         samples, where the spread is ``sqrt(12)`` times the standard deviation of the
         confidences, but at least 0.2. For uniformly distributed confidences, this is
         the length of their interval. The gradient treats the value of "auto" as a
-        constant.
+        constant. The default is the authors' value for batches of 128.
     confidence : str or callable, default="msp"
         Confidence score to rank: the largest probability ("msp"), the difference
         between the two largest ("margin"), "negative_entropy", the sum of squared
@@ -143,21 +143,12 @@ def regularized_aurc_loss(
 
     Notes
     -----
-    If the confidences have a small spread, so have their soft ranks, and the loss is
-    close to a multiple of the base loss. For example, for 128 confidences that are
-    evenly spaced in [0.1, 1] and ``epsilon=0.05``, the soft ranks are between 55.5 and
-    73.5, and the weights between 0.56 and 0.84. The weights of hard ranks are between
-    0.008 and 4.86.
-
-    With ``epsilon="auto"`` the soft ranks of evenly spaced confidences cover half of
-    the range from 1 to n, and the weights in the example are between 0.29 and 1.37.
-    This makes the area term stronger, which does not always improve the probabilities.
-
-    With the default parameters, networks on three data sets had 0.93 to 0.99 times the
-    ECE of cross-entropy, which is within the noise of three seeds. With the negative
-    entropy as confidence, and an epsilon of 0.005 or 0.01 that was chosen on a
-    validation set, it was 0.79 times on one of them (:doc:`/results_papers`). Tune
-    epsilon.
+    With the default, the authors' value, the loss is cross-entropy in effect: all soft
+    ranks in a batch are nearly equal. With "auto" they cover half of the range from 1
+    to n if the confidences are evenly spaced, and the effect is small. A smaller value
+    makes the network less confident. This lowers the calibration error if the network
+    fits its training data. Otherwise it lowers the accuracy, and training may stay at
+    chance level. The :doc:`guide </guide/losses>` has measurements.
 
     The spread is at least 0.2 so that the gradient through the ranks is smaller than
     that of the base loss while the confidences are nearly equal, early in training.
