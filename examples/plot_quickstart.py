@@ -90,8 +90,8 @@ print(f"\nChosen: {search.best_params_}\n")
 # %%
 # Calibrate afterwards
 # --------------------
-# `CalibratedClassifier` trains six networks, each on two thirds of the data, calibrates
-# them with their predictions for the remaining third, and averages them. An average of
+# `CalibratedClassifier` trains eight networks, each on three quarters of the data,
+# calibrates them with their predictions for the rest, and averages them. An average of
 # calibrated networks is underconfident; the classifier corrects this too.
 
 from sklearn_calib import CalibratedClassifier

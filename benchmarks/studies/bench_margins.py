@@ -245,8 +245,8 @@ def classifier(make, name, sparse, memory):
     if name in PEERS:
         return CalibratedClassifierCV(model, method=PEERS[name])
     if name == "auto":
-        return CalibratedClassifier(model, memory=memory)
-    return CalibratedClassifier(model, CALIBRATORS[name], memory=memory)
+        return CalibratedClassifier(model, cv=3, memory=memory)
+    return CalibratedClassifier(model, CALIBRATORS[name], cv=3, memory=memory)
 
 
 def run_all(folder, stage, chosen):

@@ -148,11 +148,11 @@ def test_the_documented_formula(n_repeats):
     options = {"n_repeats": n_repeats}
     model = CalibratedClassifier(GaussianNB(), TemperatureScaling(), **options)
     model.fit(x, y, sample_weight=weight)
-    folds = RepeatedStratifiedKFold(n_splits=3, random_state=0, **options)
-    splits = list((folds if n_repeats > 1 else StratifiedKFold(3)).split(x, y))
+    folds = RepeatedStratifiedKFold(n_splits=4, random_state=0, **options)
+    splits = list((folds if n_repeats > 1 else StratifiedKFold(4)).split(x, y))
     held_out, members = np.empty((n_repeats, len(y), 3)), []
     for k in range(n_repeats):
-        own = splits[3 * k : 3 * k + 3]
+        own = splits[4 * k : 4 * k + 4]
         parts = [GaussianNB().fit(x[i], y[i], weight[i]) for i, _ in own]
         for part, (_, test) in zip(parts, own, strict=True):
             held_out[k, test] = part.predict_proba(x[test])
@@ -187,7 +187,7 @@ def test_the_documented_formula(n_repeats):
         0,
         1,
     )
-    temperature = 1 - rho * (1 - 1 / (3 * n_repeats))
+    temperature = 1 - rho * (1 - 1 / (4 * n_repeats))
     assert model.pool_temperature_ == pytest.approx(temperature, abs=2e-5)
     b = model.pool_offset_
     q = pair ** (1 / temperature) * np.exp(b)
@@ -200,10 +200,10 @@ def test_the_documented_formula(n_repeats):
 
 def test_the_result_is_the_average_with_the_temperature():
     model = fitted(FOREST, TemperatureScaling())
-    assert len(model.calibrated_classifiers_) == 6
+    assert len(model.calibrated_classifiers_) == 8
     assert 0.5 < model.pool_temperature_ < 0.98
     pairs = model.calibrated_classifiers_
-    assert pairs[0].calibrator is pairs[2].calibrator is not pairs[3].calibrator
+    assert pairs[0].calibrator is pairs[3].calibrator is not pairs[4].calibrator
     roots = [pair.predict_proba(X[TEST]) ** 0.5 for pair in pairs]
     average = np.mean(roots, axis=0) ** 2
     expected = average ** (1 / model.pool_temperature_) * np.exp(model.pool_offset_)
@@ -214,7 +214,7 @@ def test_the_result_is_the_average_with_the_temperature():
     )
     plain = model.uncalibrated()
     assert plain.pool_temperature_ == 1
-    assert len(plain.calibrated_classifiers_) == 6
+    assert len(plain.calibrated_classifiers_) == 8
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_frozen_classifiers_are_not_repeated():
     temperatures = {
         pair.calibrator.temperature_ for pair in model.calibrated_classifiers_
     }
-    assert len(temperatures) == 3
+    assert len(temperatures) == 4
     assert model.pool_temperature_ == 1
 
 
@@ -281,12 +281,12 @@ def test_intervals_contain_the_probability_of_two_classes():
 
 def test_explanation_in_words():
     text = fitted(GaussianNB(), TemperatureScaling(), n_repeats=1).explanation_
-    assert text.startswith("Average of 3 classifiers, which is not calibrated again.")
-    assert "Calibrator of classifier 1 to 3: TemperatureScaling" in text
+    assert text.startswith("Average of 4 classifiers, which is not calibrated again.")
+    assert "Calibrator of classifier 1 to 4: TemperatureScaling" in text
     model = fitted_to_margins()
     temperature = round(model.pool_temperature_, 3)
     assert f"calibrated with the temperature {temperature}." in model.explanation_
-    assert "Calibrator of classifier 4 to 6: VectorScaling(" in model.explanation_
+    assert "Calibrator of classifier 5 to 8: VectorScaling(" in model.explanation_
     assert "of all margins, then: Weighted average" in model.explanation_
     assert "VennAbers(): log loss" in model.explanation_
     single = fitted(GaussianNB(), None).explanation_

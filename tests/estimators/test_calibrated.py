@@ -159,8 +159,8 @@ def test_without_calibrator_probabilities_are_unchanged():
         expected = clone(estimator).fit(X, y).predict_proba(X)
         np.testing.assert_array_equal(plain.predict_proba(X), expected)
         assert plain.calibrated_classifiers_[0].calibrator is None
-    ensemble = CalibratedClassifier(GaussianNB(), None, n_repeats=1, ensemble=True)
-    ensemble.fit(X, y)
+    options = {"cv": 3, "n_repeats": 1, "ensemble": True}
+    ensemble = CalibratedClassifier(GaussianNB(), None, **options).fit(X, y)
     expected = [
         GaussianNB().fit(X[train], y[train]).predict_proba(X)
         for train, _ in StratifiedKFold(3).split(X, y)
@@ -178,7 +178,7 @@ def test_frozen_classifier_is_calibrated_on_all_data():
     assert pair.calibrator.temperature_ == expected.temperature_
     assert pair.estimator is frozen
     folds = CalibratedClassifier(frozen, TemperatureScaling(), ensemble=True).fit(X, y)
-    assert len(folds.calibrated_classifiers_) == 3
+    assert len(folds.calibrated_classifiers_) == 4
     np.testing.assert_array_equal(
         CalibratedClassifier(frozen, None).fit(X, y).predict_proba(X),
         frozen.predict_proba(X),
@@ -345,6 +345,7 @@ def test_memory_tells_data_and_classifiers_apart(tmp_path, labels):
     remembers = CalibratedClassifier(
         CountsFits(),
         TemperatureScaling(),
+        cv=3,
         n_repeats=1,
         memory=joblib.Memory(tmp_path),
     )

@@ -149,7 +149,7 @@ def test_folds_in_threads(capsys):
 def test_folds_in_processes():
     of_folds, of_model = monitor(), monitor()
     folds = LogisticRegression(C=1e-3).set_callbacks(of_folds)
-    model = CalibratedClassifier(folds, "temperature", n_repeats=1, n_jobs=2)
+    model = CalibratedClassifier(folds, "temperature", cv=3, n_repeats=1, n_jobs=2)
     model.set_callbacks(of_model).fit(X, y)
     paths = [row["task_id_path"] for row in of_folds.get_logs().data]
     assert {path[:2] for path in paths} == {(0, 0), (0, 1), (0, 2)}

@@ -187,7 +187,7 @@ def test_two_arguments_for_the_held_out_part():
     ).fit(X.tolist(), Y)
     for pair in model.calibrated_classifiers_:
         held_out = pair.estimator.params_
-        assert {len(held_out["X_val"]), len(held_out["y_val"])} == {200}
+        assert {len(held_out["X_val"]), len(held_out["y_val"])} == {150}
         assert pair.estimator.eval_set_ is None
 
 
@@ -301,7 +301,7 @@ def test_a_pipeline_without_transformers_may_get_the_held_out_part():
         estimator, TemperatureScaling(), held_out_as="last__eval_set"
     ).fit(X, Y)
     pair = model.calibrated_classifiers_[0]
-    assert len(pair.estimator[-1].eval_set_[0][0]) == 200
+    assert len(pair.estimator[-1].eval_set_[0][0]) == 150
 
 
 def test_early_stopping_without_the_held_out_part():

@@ -139,9 +139,10 @@ class CalibratedClassifier(
         probabilities unchanged, for comparisons in a search. Other calibrators of
         multilabel problems must be a `PerLabelCalibrator`.
 
-    cv : int, cross-validation generator or iterable, default=3
-        Splitting strategy; an int is the number of stratified folds. Five folds have a
-        lower log loss than three, for ten classifiers instead of six.
+    cv : int, cross-validation generator or iterable, default=4
+        Splitting strategy; an int is the number of stratified folds. The default does
+        not depend on the data, so that a search and its refit draw the same number.
+        More folds train on more samples and take longer.
 
     n_repeats : int, default=2
         How often the folds are drawn, if `cv` is an int and an ensemble is trained,
@@ -344,7 +345,7 @@ class CalibratedClassifier(
             Calibrator | GroupCalibrator | ClassifierMixin | str | None
         ) = "auto",
         *,
-        cv: SplitterLike = 3,
+        cv: SplitterLike = 4,
         n_repeats: int = 2,
         ensemble: bool | str = "auto",
         response_method: str = "auto",
