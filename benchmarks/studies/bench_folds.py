@@ -7,12 +7,14 @@
 
 "choose" compares candidates on one half of the data sets, and "confirm" compares those
 of `FINAL` on the other half. In the names of candidates, "5 x 2" means five folds drawn
-twice. All have the default calibrator. "average" compares, on the first half, averages
-of the classifiers of "4 x 2" with other pseudo-counts of the prior, and single
-classifiers. "cost" measures the seconds of fits. Data are tables of bench_trees.py,
-some with their first eleven classes, digits with normal noise, and synthetic problems
-with wrong labels, many classes or a rare one. A test set has up to 3,000 rows. Above
-600 rows, boosting of more than seven classes is left out, and above 4,000 `SLOW`.
+twice, and "one classifier" is the mean of those of `CHOSEN`. All have the default
+calibrator. "average" compares averages of the classifiers of `CHOSEN` with several
+pseudo-counts of the prior, on the first half. "cost" measures the seconds of fits.
+
+Data are tables of bench_trees.py, some with their first eleven classes, digits with
+normal noise, and synthetic problems with wrong labels, many classes or a rare one. A
+test set has up to 3,000 rows. Boosting of more than seven classes is left out above
+600 rows, and `SLOW` above 4,000.
 
 Each result is written as a row to `FOLDER/folds_choose.csv` (or another stage);
 existing rows are not computed again. `benchmarks/studies/results` contains them. Then
@@ -97,11 +99,11 @@ CANDIDATES = {
 SLOW = ["forest", "SVM"]  # which are left out for more than 4,000 rows
 UP_TO = ["10 x 1", "ensemble=False, 10"]  # 1,000 rows
 PEERS = {f"scikit-learn's {name}": name for name in ["sigmoid", "temperature"]}
-ONE, MEAN = "one classifier", "mean"
+CHOSEN, ONE, MEAN = "4 x 2", "one classifier", "mean"
 DEFAULT = f"prior of {average.PRIOR_COUNT:g}"
 COUNTS = {f"prior of {count}": count for count in [1, 4, 16, 64]}
 PLAIN = "no calibration, all rows"
-FINAL = ["3 x 2", "4 x 2", "ensemble=False, 5", PLAIN, *PEERS]
+FINAL = ["3 x 2", CHOSEN, ONE, "ensemble=False, 5", PLAIN, *PEERS]
 MEASURES = ["accuracy", "log loss", "ECE", "gap"]
 KEYS = ["data", "model", "rows", "seed", "candidate"]
 
@@ -183,7 +185,7 @@ def classifier(name, model):
         return model
     if name in PEERS:
         return CalibratedClassifierCV(model, method=PEERS[name], cv=5)
-    return CalibratedClassifier(model, **CANDIDATES[name])
+    return CalibratedClassifier(model, **CANDIDATES.get(name, CANDIDATES[CHOSEN]))
 
 
 def outcomes(model, names, data, memory):
@@ -195,16 +197,18 @@ def outcomes(model, names, data, memory):
         if name == PLAIN and not hasattr(model, "predict_proba"):
             continue
         fitted = classifier(name, remembered).fit(rows[: len(X)], y)
-        yield name, measured(fitted.predict_proba(rows[len(X) :]), y_test)
+        members = fitted.calibrated_classifiers_ if name == ONE else [fitted]
+        each = [measured(m.predict_proba(rows[len(X) :]), y_test) for m in members]
+        yield name, np.mean(each, axis=0)
 
 
 def averages(model, names, data, memory):
-    """Yield the name and the measures of each average of the classifiers of 4 x 2."""
+    """Yield the name and the measures of each average of the same classifiers."""
     X, X_test, y, y_test = data
     rows = np.arange(len(X) + len(X_test))[:, None]
     remembered = Remembered(model, np.concatenate([X, X_test]), memory)
     with patch.object(calibrated, "fit_pool", wraps=average.fit_pool) as spy:
-        fitted = classifier("4 x 2", remembered).fit(rows[: len(X)], y)
+        fitted = classifier(CHOSEN, remembered).fit(rows[: len(X)], y)
     pairs = fitted.calibrated_classifiers_
     members = [pair.predict_proba(rows[len(X) :]) for pair in pairs]
     for name in names:
@@ -287,7 +291,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("stage", choices=SIZES)
-    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--seeds", type=int, default=1)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     with threadpool_limits(1):
