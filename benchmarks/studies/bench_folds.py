@@ -3,13 +3,18 @@
     python benchmarks/studies/bench_folds.py FOLDER choose
     python benchmarks/studies/bench_folds.py FOLDER confirm
     python benchmarks/studies/bench_folds.py FOLDER average
+    python benchmarks/studies/bench_folds.py FOLDER average_confirm
     python benchmarks/studies/bench_folds.py FOLDER cost
 
 "choose" compares candidates on one half of the data sets, and "confirm" compares those
 of `FINAL` on the other half. In the names of candidates, "5 x 2" means five folds drawn
 twice, and "one classifier" is the mean of those of `CHOSEN`. All have the default
-calibrator. "average" compares averages of the classifiers of `CHOSEN` with several
-pseudo-counts of the prior, on the first half. "cost" measures the seconds of fits.
+calibrator and, but for "the default", the pseudo-count of 4 that the prior of the
+average had before. "average" compares averages of the classifiers of `CHOSEN` with
+several pseudo-counts, on the first half, and "average_confirm" the chosen one with the
+earlier one on the other half, both up to 1,000 rows. "|added gap|" is the absolute
+difference in confidence - accuracy to "one classifier", which leaves out the errors of
+the calibrators. "cost" measures the seconds of fits.
 
 Data are tables of bench_trees.py, some with their first eleven classes, digits with
 normal noise, and synthetic problems with wrong labels, many classes or a rare one. A
@@ -20,7 +25,7 @@ Each result is written as a row to `FOLDER/folds_choose.csv` (or another stage);
 existing rows are not computed again. `benchmarks/studies/results` contains them. Then
 prints the means of accuracy, log loss, ECE and confidence - accuracy over all cells
 (data, classifier, rows), the mean of the absolute value of the last, and the difference
-in log loss to `FINAL[0]` or `DEFAULT` and the logarithm of the ratio, with their
+in log loss to `FINAL[0]` or `EARLIER` and the logarithm of the ratio, with their
 standard errors, by rows and by classifier; or, for "cost", the ratio to scikit-learn's
 time. Uses one thread.
 """
@@ -74,10 +79,11 @@ SIZES = {
     },
     "cost": {"adult": [200, 1000, 4000], "satimage": [200, 1000]},
 }
-SIZES["average"] = {
-    data: [rows for rows in sizes if rows <= 1000]
-    for data, sizes in SIZES["choose"].items()
-}
+for stage, half in [("average", "choose"), ("average_confirm", "confirm")]:
+    SIZES[stage] = {
+        data: [rows for rows in sizes if rows <= 1000]
+        for data, sizes in SIZES[half].items()
+    }
 MODELS = {
     "naive Bayes": OTHERS["naive Bayes"],
     "logistic": lambda _: make_pipeline(
@@ -99,11 +105,11 @@ CANDIDATES = {
 SLOW = ["forest", "SVM"]  # which are left out for more than 4,000 rows
 UP_TO = ["10 x 1", "ensemble=False, 10"]  # 1,000 rows
 PEERS = {f"scikit-learn's {name}": name for name in ["sigmoid", "temperature"]}
-CHOSEN, ONE, MEAN = "4 x 2", "one classifier", "mean"
-DEFAULT = f"prior of {average.PRIOR_COUNT:g}"
-COUNTS = {f"prior of {count}": count for count in [1, 4, 16, 64]}
+CHOSEN, DEFAULT, ONE, MEAN = "4 x 2", "the default", "one classifier", "mean"
+COUNTS = {f"prior of {count}": count for count in [0.25, 1, 4, 16, 64]}
+EARLIER = "prior of 4"
 PLAIN = "no calibration, all rows"
-FINAL = ["3 x 2", CHOSEN, ONE, "ensemble=False, 5", PLAIN, *PEERS]
+FINAL = ["3 x 2", CHOSEN, DEFAULT, ONE, "ensemble=False, 5", PLAIN, *PEERS]
 MEASURES = ["accuracy", "log loss", "ECE", "gap"]
 KEYS = ["data", "model", "rows", "seed", "candidate"]
 
@@ -196,7 +202,9 @@ def outcomes(model, names, data, memory):
     for name in names:
         if name == PLAIN and not hasattr(model, "predict_proba"):
             continue
-        fitted = classifier(name, remembered).fit(rows[: len(X)], y)
+        count = average.PRIOR_COUNT if name == DEFAULT else COUNTS[EARLIER]
+        with patch.object(average, "PRIOR_COUNT", count):
+            fitted = classifier(name, remembered).fit(rows[: len(X)], y)
         members = fitted.calibrated_classifiers_ if name == ONE else [fitted]
         each = [measured(m.predict_proba(rows[len(X) :]), y_test) for m in members]
         yield name, np.mean(each, axis=0)
@@ -238,11 +246,16 @@ def run_all(folder, stage, n_seeds):
     """Compute the missing rows."""
     tables = {name: (X, y) for name, X, y in read_tables()}
     path = folder / f"folds_{stage}.csv"
-    names = {"confirm": FINAL, "average": [ONE, MEAN, *COUNTS]}
-    names = names.get(stage, [*CANDIDATES, PLAIN, *PEERS])
+    names = {
+        "confirm": FINAL,
+        "average": [ONE, MEAN, *COUNTS],
+        "average_confirm": [ONE, MEAN, "prior of 1", EARLIER],
+    }.get(stage, [*CANDIDATES, PLAIN, *PEERS])
     problems = [(rows, data) for data in SIZES[stage] for rows in SIZES[stage][data]]
-    measure = {"average": averages, "cost": seconds}.get(stage, outcomes)
-    columns = ["seconds"] if stage == "cost" else MEASURES
+    measure = averages if stage.startswith("average") else outcomes
+    columns = MEASURES
+    if stage == "cost":
+        measure, columns = seconds, ["seconds"]
     with open_results(path, [*KEYS, *columns], n_keys=5) as (done, append):
         for seed, (rows, data) in product(range(n_seeds), sorted(problems)):
             parts = split(*read(data, tables, seed), rows, seed)
@@ -271,11 +284,16 @@ def print_table(results):
     table = cells.groupby("candidate")[MEASURES].mean()
     table["mean |gap|"] = cells["gap"].abs().groupby(cells["candidate"]).mean()
     wide = cells.pivot_table("log loss", KEYS[:3], "candidate")
-    first = DEFAULT if DEFAULT in wide else FINAL[0]
+    first = EARLIER if EARLIER in wide else FINAL[0]
     difference = wide.sub(wide[first], axis=0)
     table["difference"], table["se"] = difference.mean(), difference.sem()
     ratio = np.log(wide.div(wide[first], axis=0))
     table["log ratio"], table["its se"] = ratio.mean(), ratio.sem()
+    if ONE in wide:
+        gaps = cells.pivot_table("gap", KEYS[:3], "candidate")
+        added = gaps.sub(gaps[ONE], axis=0).abs()
+        table["|added gap|"] = added.mean()
+        table["se of its difference"] = added.sub(added[first], axis=0).sem()
     print(len(wide), "cells")
     print(table.sort_values("log loss").round(4).to_string(), "\n")
 

@@ -16,7 +16,7 @@ from sklearn_calib._validation.labels import encode_labels
 from sklearn_calib._validation.types import Array, Floats, Ints
 
 # Pseudo-count of the prior distribution of rho, in samples.
-PRIOR_COUNT = 4.0
+PRIOR_COUNT = 1.0
 
 # Largest relative error of the class frequencies, and number of steps to reach it.
 TOLERANCE = 1e-9

