@@ -73,7 +73,7 @@ SIZES = {
         "segment": [200, 1000],
         "spambase": [200, 1000],
         "letter": [200, 600],
-        "krkopt": [600, 4000],
+        "krkopt": [600, 1783],
         "pendigits": [200, 1000],
         "rare class": [1000, 4000, 20_000],
     },
