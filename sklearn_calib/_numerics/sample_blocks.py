@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -208,6 +209,13 @@ def array_blocks(
     sizes = np.bincount(codes, minlength=n_classes)
     counts = np.bincount(codes, sample_weight, n_classes).astype(np.float64)
     return Blocks(read, sizes, counts)
+
+
+def joined(parts: Sequence[Blocks]) -> Blocks:
+    """Return the samples of all parts."""
+    sizes = np.sum([part.sizes for part in parts], axis=0)
+    counts = np.sum([part.counts for part in parts], axis=0)
+    return Blocks(lambda: chain.from_iterable(parts), sizes, counts)
 
 
 def _concatenate(blocks: list[Block]) -> Block:

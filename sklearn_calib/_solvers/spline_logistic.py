@@ -14,7 +14,8 @@ logarithm of its predicted probability. The calibrated probabilities are the sof
 the scores. The priors are the same.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -30,6 +31,7 @@ from sklearn_calib._numerics.sample_blocks import (
     Blocks,
     Restartable,
     array_blocks,
+    joined,
 )
 from sklearn_calib._numerics.softmax import log_softmax, softmax
 from sklearn_calib._solvers.logistic import log_loss
@@ -286,11 +288,12 @@ def _fit_coefficients(
     part: Ints,
     precision: Floats | None,
     limits: Floats | None,
+    coef: Floats | None = None,
 ) -> tuple[Floats, Floats]:
     """Return the coefficients, and the precisions that fit a part of the data best."""
     if precision is None:
         coef, precision = estimate(few, part)
-    else:
+    elif coef is None:
         coef, _ = minimize(few, precision[part], np.zeros(len(part)))
     if limits is not None:
         # Closer to the identity, the curve does not decrease.
@@ -437,7 +440,10 @@ def without_decreases(curve: Curve) -> Curve:
 
 
 def fit_joint_curve(
-    log_proba: Blocks, n_knots: int, precision: Floats | None = None
+    log_proba: Blocks,
+    n_knots: int,
+    precision: Floats | None = None,
+    start: Curve | None = None,
 ) -> tuple[Curve, Floats]:
     """Return the curve from log-probabilities to scores, which does not decrease.
 
@@ -453,6 +459,9 @@ def fit_joint_curve(
         Precisions of the priors of the linear part and of the rest, estimated by
         default.
 
+    start : tuple of ndarray, default=None
+        Curve that is close to the result. It needs a precision.
+
     Returns
     -------
     curve : tuple of ndarray of shape (n_points,)
@@ -465,19 +474,56 @@ def fit_joint_curve(
     # More samples than this are only rounding errors apart.
     scale = min(1.0, 1 / ROUNDING / log_proba.weight_sum)
     log_proba = log_proba.map(lambda each: each._replace(weight=scale * each.weight))
+    center = _center(log_proba)
+    data, part, limits = _joint_problem(log_proba, center, n_knots)
+    coef = None if start is None else data.coefficients(in_units(start, 1 / center))
+    coef, precision = _fit_coefficients(data, data, part, precision, limits, coef)
+    return in_units(without_decreases(data.curve(coef)), center), precision
+
+
+def fit_joint_curves_without(
+    parts: Sequence[Blocks], n_knots: int, precision: Floats, fitted: Curve
+) -> Iterator[Curve]:
+    """Yield the curve without each part of the samples.
+
+    It is that after a step of Newton's method from `fitted`, the curve of all parts,
+    with the same precisions and knots.
+    """
+    whole = joined(parts).kept()
+    center = _center(whole)
+    data, part, limits = _joint_problem(whole, center, n_knots)
+    coef = data.coefficients(in_units(fitted, 1 / center))
+    own = [data.of(each, center).derivatives(coef) for each in parts]
+    slopes, curvatures = zip(*own, strict=True)
+    prior = precision[part]
+    slope = sum(slopes) + prior * coef
+    curvature = sum(curvatures) + np.diag(prior)
+    rounding = ROUNDING * np.diag(curvature.diagonal())
+    for own_slope, own_curvature in own:
+        rest = curvature - own_curvature + rounding
+        step = _step(rest, slope - own_slope, coef, limits)
+        yield in_units(without_decreases(data.curve(coef + step)), center)
+
+
+def _center(log_proba: Blocks) -> float:
+    """Return the temperature if equal probabilities have a lower log loss, else one."""
     losses = (-w @ x[np.arange(len(x)), codes] for x, codes, w in log_proba)
     if sum(losses) <= np.log(len(log_proba.sizes)) * log_proba.weight_sum:
-        return _fit_shared_curve(log_proba, n_knots, precision)
-    center = bounded_temperature(log_proba)[0]
-    scaled = log_proba.transform(lambda values: values / center)
-    curve, precision = _fit_shared_curve(scaled.kept(), n_knots, precision)
-    return in_units(curve, center), precision
+        return 1.0
+    return bounded_temperature(log_proba)[0]
 
 
-def _fit_shared_curve(
-    logits: Blocks, n_knots: int, precision: Floats | None
-) -> tuple[Curve, Floats]:
-    """Return the curve with priors that are centred on the identity."""
+def _divided(log_proba: Blocks, center: float) -> Blocks:
+    if center == 1:
+        return log_proba
+    return log_proba.transform(lambda values: values / center).kept()
+
+
+def _joint_problem(
+    log_proba: Blocks, center: float, n_knots: int
+) -> tuple["_JointData", Ints, Floats]:
+    """Return the data in units of the center, the priors of functions, and limits."""
+    logits = _divided(log_proba, center)
     x, proba, mass = _sample(logits)
     unit = magnitude(x)
     knots = choose_knots(x / unit, mass, n_knots)
@@ -485,9 +531,7 @@ def _fit_shared_curve(
     at_knots = make_functions(knots, x / unit, mass, proba)[:, 1:]
     data = _JointData(logits, unit, knots, at_knots)
     part = np.minimum(np.arange(at_knots.shape[1]), 1)
-    limits = slopes_between(knots * unit, at_knots, data.slopes)
-    coef, precision = _fit_coefficients(data, data, part, precision, limits)
-    return without_decreases(data.curve(coef)), precision
+    return data, part, slopes_between(knots * unit, at_knots, data.slopes)
 
 
 def _sample(logits: Blocks) -> tuple[Floats, Floats, Floats]:
@@ -514,15 +558,29 @@ class _JointData:
         self.knots, self.at_knots = knots * unit, at_knots
         self.spline = natural_spline(knots, at_knots)
         self.slopes = self.spline(knots, 1) / unit
-        self.parts: Iterable[_Part] = Restartable(self._read)
-        if logits.n_samples * len(logits.sizes) * len(self.slopes.T) <= KEPT_SIZE:
-            self.parts = list(self.parts)
+
+    @cached_property
+    def parts(self) -> Iterable["_Part"]:
+        logits, parts = self.logits, Restartable(self._read)
+        size = logits.n_samples * len(logits.sizes) * len(self.slopes.T)
+        return list(parts) if size <= KEPT_SIZE else parts
 
     def _read(self) -> Iterator["_Part"]:
         for every, codes, weight in self.logits:
             for rows in row_blocks(len(every), every.shape[1] * len(self.slopes.T)):
                 x = every[rows]
                 yield _Part(x, codes[rows], weight[rows], self.functions(x))
+
+    def of(self, part: Blocks, center: float) -> "_JointData":
+        """Return the same functions of a part of the samples."""
+        logits, knots = _divided(part, center), self.knots / self.unit
+        return _JointData(logits, self.unit, knots, self.at_knots)
+
+    def coefficients(self, curve: Curve) -> Floats:
+        """Return those of the closest curve, up to a constant."""
+        change = evaluate(curve, self.knots) - self.knots
+        functions = np.column_stack([self.at_knots, np.ones_like(change)])
+        return np.linalg.lstsq(functions, change)[0][:-1]
 
     def curve(self, coef: Floats) -> Curve:
         values = self.knots + self.at_knots @ coef

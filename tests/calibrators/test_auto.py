@@ -213,6 +213,19 @@ def test_many_classes_leave_out_slow_calibrators():
     assert "LogOddsSplineCalibration(): for two classes" in auto.explanation_
 
 
+def test_verbose(make_logits, capsys):
+    auto = AutoCalibrator(PAIR, cv=2, from_logits=True).fit(*make_logits(100, 3))
+    assert capsys.readouterr().out == ""
+    auto.set_params(verbose=1).fit(*make_logits(100, 3))
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in lines] == [
+        "[AutoCalibrator] TemperatureScaling()",
+        "[AutoCalibrator] IsotonicCalibration()",
+        "[AutoCalibrator] fold 1 of 2",
+        "[AutoCalibrator] fold 2 of 2",
+    ]
+
+
 def test_long_names_are_on_one_line(make_logits):
     long = StructuredMatrixScaling(lambd=[k / 7 for k in range(1, 7)])
     auto = AutoCalibrator([long], cv=2, from_logits=True).fit(*make_logits(100, 3))

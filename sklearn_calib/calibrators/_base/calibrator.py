@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_calib._expressions.rows import lift_zeros
@@ -187,10 +188,11 @@ class Calibrator(
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        # The `_fit_again` of a parent would skip what another `_fit` does.
+        # Those of a parent would skip what another `_fit` does. They are the same
+        # methods, which mypy does not allow to set.
         if "_fit" in vars(cls) and "_fit_again" not in vars(cls):
-            # The same method, which mypy does not allow to set.
             cls._fit_again = Calibrator._fit_again  # type: ignore[method-assign]
+            cls._leave_out = Calibrator._leave_out  # type: ignore[method-assign]
 
     @property
     def _start_schema(self) -> dict[str, Spec]:
@@ -501,6 +503,21 @@ class Calibrator(
         `fitted`, which takes less time.
         """
         self._fit(data)
+
+    def _leave_out(
+        self, parts: Sequence[Blocks], read_others: Callable[[int], Blocks]
+    ) -> Iterator[Self]:
+        """Yield the map fitted without each part of the samples of `fit`, in turn.
+
+        `read_others` returns the samples without those of a part. Strengths of priors
+        may be those of all samples, and the fit may be a step from that to all samples,
+        which take less time.
+        """
+        for k in range(len(parts)):
+            new = clone(self)
+            new._take_start(self)
+            new._fit_again(read_others(k), self)
+            yield new
 
     @abstractmethod
     def _calibrate(self, logits: Values) -> Values:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from numbers import Integral, Real
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,6 +20,7 @@ from sklearn_calib._sklearn.training_data import warn_of_absent_classes
 from sklearn_calib._solvers.blas import one_blas_thread
 from sklearn_calib._solvers.class_offsets import fit_offsets
 from sklearn_calib._solvers.stacking import (
+    LEAST_SHARE,
     Shares,
     probability_of_gain,
     random_folds,
@@ -65,7 +68,7 @@ class Candidate(NamedTuple):
 
 DEFAULTS = [
     Candidate(TemperatureScaling(), 3.0, least=3),
-    Candidate(JointBetaCalibration(), 1.0, most=1000),
+    Candidate(JointBetaCalibration(), 1.0, most=500),
     Candidate(LogOddsSplineCalibration(), 0.25, most=2),
     Candidate(JointLogOddsSplineCalibration(), 0.25, 3, 100),
     Candidate(StructuredMatrixScaling(lambd=1.0), 0.25, 3, 100),
@@ -79,8 +82,11 @@ COUNT = 0.5
 # The weights change little if there are more misclassified samples in the folds.
 ENOUGH_ERRORS = 400
 
+# With fewer misclassified samples, calibrators are fitted again in the folds.
+ERRORS_FOR_STEPS = 100
+
 # Offsets are not fitted to more classes: their Hessian would take too long.
-MAX_OFFSETS = 1000
+MAX_OFFSETS = 500
 
 
 def defaults(n_classes: int) -> list[Candidate]:
@@ -118,6 +124,9 @@ class AutoCalibrator(Calibrator):
 
     from_logits : bool, default=False
         Whether `X` contains logits. It is not inferred from the values.
+
+    verbose : int, default=0
+        If positive, `fit` prints the seconds of each calibrator and each fold.
 
     Attributes
     ----------
@@ -170,7 +179,7 @@ class AutoCalibrator(Calibrator):
     calibrator                         number of classes pseudo-count
     ================================== ================= ============
     TemperatureScaling()               3 or more         3
-    JointBetaCalibration()             2 to 1000         1
+    JointBetaCalibration()             2 to 500          1
     LogOddsSplineCalibration()         2                 0.25
     JointLogOddsSplineCalibration()    3 to 100          0.25
     StructuredMatrixScaling(lambd=1.0) 3 to 100          0.25
@@ -195,15 +204,17 @@ class AutoCalibrator(Calibrator):
     log-likelihood minus :math:`\lambda \sum_k b_k^2 / 2`. The precision :math:`\lambda`
     of this normal prior, from 1 to 1e8, maximises the marginal likelihood (empirical
     Bayes) of the parabola that approximates the log-likelihood at b. Offsets are not
-    fitted to more than 1000 classes.
+    fitted to more than 500 classes.
 
     The folds are random within each class. They are drawn for the ranks of the samples,
     sorted by the distance of the true class's logit to the largest other logit.
     Therefore, the folds do not depend on the order of samples and classes, nor on the
     unit and the origin of the logits. A sample with a weight above one is split over
-    several folds, like equal samples. In a fold, calibrators start from the fit to all
-    samples and keep the strengths of its priors, which takes less time. Folds are left
-    out if the previous ones contain 400 misclassified samples.
+    several folds, like equal samples. In a fold, calibrators keep the strengths of the
+    priors and start from the fit to all samples. With 100 misclassified samples or
+    more, those with up to 100 parameters, or 600 of a matrix, take one step of Newton's
+    method from there. Folds are left out if the previous ones contain 400
+    misclassified samples.
 
     References
     ----------
@@ -237,6 +248,7 @@ class AutoCalibrator(Calibrator):
         "calibrators": [list, tuple, None],
         "cv": [Interval(Integral, 2, 1000, closed="both")],
         "prior_odds": [Interval(Real, 0, None, closed="neither"), None],
+        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -246,11 +258,13 @@ class AutoCalibrator(Calibrator):
         cv: int = 5,
         prior_odds: float | None = 1.0,
         from_logits: bool = False,
+        verbose: int = 0,
     ) -> None:
         self.calibrators = calibrators
         self.cv = cv
         self.prior_odds = prior_odds
         self.from_logits = from_logits
+        self.verbose = verbose
 
     @property
     def report_(self) -> dict[str, list[Any]]:
@@ -383,21 +397,39 @@ class AutoCalibrator(Calibrator):
                 block.logits.argmax(axis=1) != block.codes,
             )
         )
-        held_out, weights = [], []
+        shares: list[Floats] = []
         n_errors: Any = 0.0
         for k in np.unique(folds.fold):
-            own = folds.fold == k
-            share = np.bincount(folds.sample[own], folds.share[own], len(weight))
-            train = data.reweighted(codes, weight * (1 - share)).select(share < 1)
-            # Without training samples, the calibrators are as good as none.
-            fitted = self._fit_part(train) if train.weight_sum > 0 else []
-            columns = data.select(share > 0).collect(partial(self._likelihoods, fitted))
-            columns += columns[:1] * (len(self.calibrators_) - len(fitted))
-            held_out.append(np.column_stack(columns))
-            weights.append((weight * share)[share > 0])
-            n_errors += (weight * share) @ is_wrong
+            in_k = folds.fold == k
+            sums = np.bincount(folds.sample[in_k], folds.share[in_k], len(weight))
+            shares.append(sums.astype(np.float64))
+            n_errors += (weight * sums) @ is_wrong
             if n_errors >= ENOUGH_ERRORS:
                 break
+        rest: Floats = 1 - np.sum(shares, axis=0)
+        rest[rest < LEAST_SHARE] = 0
+
+        def select(share: Floats) -> Blocks:
+            return data.reweighted(codes, weight * share).select(share > 0)
+
+        parts = [select(share) for share in (*shares, rest) if share.any()]
+        # A step may be far from the fit if few samples determine it.
+        has_many = (weight * is_wrong).sum() >= ERRORS_FOR_STEPS
+        fits = [
+            (type(each) if has_many else Calibrator)._leave_out(
+                each, parts, lambda k: select(1 - shares[k])
+            )
+            for each in self.calibrators_
+        ]
+        held_out = []
+        for k, (part, share) in enumerate(zip(parts, shares, strict=False), 1):
+            with self._timed(f"fold {k} of {len(shares)}"):
+                # Without training samples, the calibrators are as good as none.
+                fitted = [next(fit) for fit in fits] if (share < 1).any() else []
+                columns = part.collect(partial(self._likelihoods, fitted))
+            columns += columns[:1] * (len(fits) - len(fitted))
+            held_out.append(np.column_stack(columns))
+        weights = [(weight * share)[share > 0] for share in shares]
         return np.concatenate(held_out), np.concatenate(weights)
 
     def _likelihoods(self, fitted: list[Any], block: Block) -> list[Floats]:
@@ -413,19 +445,19 @@ class AutoCalibrator(Calibrator):
         for each in self._candidates(len(data.sizes)):
             new = clone(each.calibrator).set_params(from_logits=self.from_logits)
             new._take_start(self)
-            new._fit_and_try(data)
+            with self._timed(_name(new)):
+                new._fit_and_try(data)
             fitted.append(new)
         return fitted
 
-    def _fit_part(self, data: Blocks) -> list[Any]:
-        """Return calibrators with the same priors, fitted to a part of the samples."""
-        fitted = []
-        for each in self.calibrators_:
-            new = clone(each)
-            new._take_start(self)
-            new._fit_again(data, each)
-            fitted.append(new)
-        return fitted
+    @contextmanager
+    def _timed(self, what: str) -> Iterator[None]:
+        """Print the seconds of the block if `verbose` is positive."""
+        start = perf_counter()
+        yield
+        if self.verbose:
+            seconds = perf_counter() - start
+            print(f"[AutoCalibrator] {what}: {seconds:.1f} s")  # noqa: T201
 
     def _candidates(self, n_classes: int) -> list[Candidate]:
         """Return the calibrators to fit, with their pseudo-counts."""

@@ -6,12 +6,13 @@ approximation), so the fit needs no other samples: groups that the data do not s
 stay at their centers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from sklearn_calib._numerics.sample_blocks import Blocks
+from sklearn_calib._numerics.sample_blocks import Block, Blocks
 from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._validation.types import Floats, Ints
 from sklearn_calib.calibrators._linear.multinomial_fit import (
@@ -19,6 +20,7 @@ from sklearn_calib.calibrators._linear.multinomial_fit import (
     Kind,
     Problem,
     fit_multinomial,
+    fit_without,
 )
 from sklearn_calib.calibrators._linear.multinomial_maps import FullMap
 
@@ -96,6 +98,31 @@ def fit_empirical_bayes(
     else:
         precisions = np.broadcast_to(precision, n_groups).astype(np.float64)
     return [each.finish(precisions[group], start) for each in maps], precisions
+
+
+def fit_empirical_bayes_without(
+    kind: Kind,
+    parts: Sequence[Blocks],
+    *,
+    center: Floats,
+    prior: Floats,
+    fitted: Floats,
+    scale_is_free: bool,
+) -> Iterator[Floats]:
+    """Yield the parameters of a map fitted without each part, see :func:`fit_without`.
+
+    `prior` are the precisions of the parameters.
+    """
+    origin = _origin(kind, chain.from_iterable(parts), center)
+    for parameters in fit_without(
+        kind,
+        [part.transform(lambda features: features - origin) for part in parts],
+        ridge=prior / 2,
+        center=_moved(kind, center, origin),
+        fitted=_moved(kind, fitted, origin),
+        scale_is_free=scale_is_free,
+    ):
+        yield _moved(kind, parameters, -origin)
 
 
 def _fit_precisions(
@@ -189,7 +216,7 @@ def _concatenate(terms: Sequence[Term]) -> Term:
     return np.concatenate(curvatures), np.concatenate(targets), np.concatenate(groups)
 
 
-def _origin(kind: Kind, data: Blocks, center: Floats) -> Floats:
+def _origin(kind: Kind, data: Iterable[Block], center: Floats) -> Floats:
     """Return the mean of each feature, weighted by the information on its class.
 
     With this origin, intercepts hardly depend on slopes. At the mean over all samples,

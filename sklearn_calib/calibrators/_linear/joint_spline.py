@@ -1,5 +1,6 @@
 """Joint log-odds spline calibration of all classes."""
 
+from collections.abc import Callable, Iterator, Sequence
 from numbers import Integral
 from typing import Self
 
@@ -8,8 +9,12 @@ import numpy as np
 from sklearn_calib._expressions.columns import cubic
 from sklearn_calib._expressions.rows import log_softmax
 from sklearn_calib._expressions.tensor import Values
-from sklearn_calib._numerics.sample_blocks import Blocks
-from sklearn_calib._solvers.spline_logistic import fit_joint_curve
+from sklearn_calib._numerics.sample_blocks import Blocks, as_float64
+from sklearn_calib._solvers.spline_logistic import (
+    Curve,
+    fit_joint_curve,
+    fit_joint_curves_without,
+)
 from sklearn_calib._state.schema import NON_NEGATIVE, Numbers, Spec
 from sklearn_calib._validation.declarations import Interval
 from sklearn_calib._validation.types import Floats
@@ -120,7 +125,9 @@ class JointLogOddsSplineCalibration(_PenalisedCalibrator):
     """
 
     _errors_needed = 10, 0
+    _has_temperature = False
     _kind = DiagonalMap()
+    curve_: Curve
     curve_precision_: Floats
     penalty, lambd, mu = EMPIRICAL_BAYES, "cv", None
     _parameter_constraints = {
@@ -142,14 +149,31 @@ class JointLogOddsSplineCalibration(_PenalisedCalibrator):
     def _fit_from(self, data: Blocks, fitted: Self | None) -> None:
         logits = self._begin(data)
         log_proba = logits.transform(log_softmax).kept()
-        known = None if fitted is None else fitted.curve_precision_
+        known = () if fitted is None else (fitted.curve_precision_, fitted.curve_)
         self.curve_, self.curve_precision_ = fit_joint_curve(
-            log_proba, self.n_knots, known
+            log_proba, self.n_knots, *known
         )
         features = logits.transform(self._features)
         # Squares of larger values would overflow.
         features = features.transform(lambda x: np.maximum(x, -LARGEST)).kept()
         self._set(self._fit_empirical_bayes(features, fitted), logits, features)
+
+    def _leave_out(
+        self, parts: Sequence[Blocks], read_others: Callable[[int], Blocks]
+    ) -> Iterator[Self]:
+        maps = super()._leave_out(parts, read_others)
+        if not self._takes_steps(parts):
+            yield from maps
+            return
+        curves = fit_joint_curves_without(
+            [each.transform(as_float64).transform(log_softmax) for each in parts],
+            self.n_knots,
+            self.curve_precision_,
+            self.curve_,
+        )
+        for new, curve in zip(maps, curves, strict=True):
+            new.curve_ = curve
+            yield new
 
     def _features(self, logits: Values) -> Values:
         log_proba = log_softmax(logits.astype(np.float64, copy=False))

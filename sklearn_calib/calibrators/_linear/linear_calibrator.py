@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from numbers import Real
 from typing import Any, Self
 
@@ -14,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._expressions.rows import softmax
 from sklearn_calib._expressions.tensor import Values
-from sklearn_calib._numerics.sample_blocks import Blocks, as_float64
+from sklearn_calib._numerics.sample_blocks import KEPT_SIZE, Blocks, as_float64, joined
 from sklearn_calib._numerics.softmax import log_softmax
 from sklearn_calib._sklearn.training_data import warn_of_absent_classes
 from sklearn_calib._solvers.temperature_fit import (
@@ -28,7 +29,10 @@ from sklearn_calib._validation.declarations import Interval, StrOptions
 from sklearn_calib._validation.fit_warnings import warn
 from sklearn_calib._validation.types import Floats, Ints
 from sklearn_calib.calibrators._base.calibrator import Calibrator
-from sklearn_calib.calibrators._linear.empirical_bayes import fit_empirical_bayes
+from sklearn_calib.calibrators._linear.empirical_bayes import (
+    fit_empirical_bayes,
+    fit_empirical_bayes_without,
+)
 from sklearn_calib.calibrators._linear.multinomial_fit import ROUGH, fit_multinomial
 
 N_FOLDS = 5
@@ -65,6 +69,9 @@ class _MultinomialCalibrator(Calibrator):
         **Calibrator._parameter_constraints,
         "lambd": [STRENGTH, StrOptions({"cv"}), "array-like"],
     }
+
+    # Whether the priors are around temperature scaling, whose temperature is fitted.
+    _has_temperature = True
 
     lambd_: float
     prior_precision_: Floats
@@ -107,6 +114,42 @@ class _MultinomialCalibrator(Calibrator):
 
     def _fit_again(self, data: Blocks, fitted: Self) -> None:
         self._fit_from(data, fitted)
+
+    def _leave_out(
+        self, parts: Sequence[Blocks], read_others: Callable[[int], Blocks]
+    ) -> Iterator[Self]:
+        if not self._takes_steps(parts):
+            yield from super()._leave_out(parts, read_others)
+            return
+        logits = [part.transform(as_float64) for part in parts]
+        features = [each.transform(self._features).kept() for each in logits]
+        unit = self._unit(joined(logits), joined(features))
+        scaled = [_divided(each, unit).kept() for each in features]
+        for parameters in self._fit_without(scaled, unit):
+            new = copy(self)
+            new._set_map(parameters, unit)
+            yield new
+
+    def _takes_steps(self, parts: Sequence[Blocks]) -> bool:
+        """Return whether Hessians of all parts are fast and need little memory."""
+        size = self._parameters().size
+        return size <= self._kind.max_dense and len(parts) * size**2 <= KEPT_SIZE
+
+    def _unit(self, logits: Blocks, features: Blocks) -> float:  # noqa: ARG002 - see a subclass
+        """Return by what the features are divided to fit the map to them."""
+        return 1.0
+
+    def _fit_without(self, parts: Sequence[Blocks], unit: float) -> Iterator[Floats]:
+        """Yield the parameters without each part of the features, see `fit_without`."""
+        center = self._kind.identity(len(self.classes_))
+        return fit_empirical_bayes_without(
+            self._kind,
+            parts,
+            center=center,
+            prior=self.prior_precision_[self._kind.groups(len(center))],
+            fitted=self._parameters(unit),
+            scale_is_free=self._has_temperature,
+        )
 
     @abstractmethod
     def _fit_from(self, data: Blocks, fitted: Self | None) -> None:
@@ -205,6 +248,10 @@ class _MultinomialCalibrator(Calibrator):
         before = _loss_sum(logits) / logits.weight_sum
         after = _loss_sum(features, self._kind, parameters) / logits.weight_sum
         self.log_loss_before_, self.log_loss_after_ = float(before), float(after)
+        self._set_map(parameters, unit)
+
+    def _set_map(self, parameters: Floats, unit: float = 1.0) -> None:
+        """Set the map, with parameters for features in original units."""
         self.coef_, self.intercept_ = parameters[:, :-1] / unit, parameters[:, -1]
         if self.coef_.shape[1] == 1:
             self.coef_ = self.coef_[:, 0]
@@ -251,21 +298,16 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
         self._strengths()  # Validates them even without a penalty.
         logits = self._begin(data)
         features = logits.transform(self._features).kept()
-        largest = np.array([np.abs(block.logits).max() for block in features])
         if self._uses_empirical_bayes:
-            unit = fit_temperature(logits)
-            # A smaller one amplifies rounding errors of the features.
-            unit = unit if unit > SMALLEST * largest.max() else 1.0
-            # Squares of larger values would overflow.
-            features = features.transform(
-                lambda values: np.clip(values / unit, -LARGEST, LARGEST)
-            )
+            unit = self._unit(logits, features)
+            features = _divided(features, unit)
             parameters = self._fit_empirical_bayes(features, fitted, unit)
             self._set(parameters, logits, features, unit)
             return
         start = self._start(logits, features)
         is_free = self.penalty == "none"
         # With a penalty, slopes of small features are zero, so they are not rescaled.
+        largest = np.array([np.abs(block.logits).max() for block in features])
         unit = max(magnitude(largest), 0.0 if is_free else 1.0)
         if unit != 1:
             features = features.transform(lambda values: values / unit)
@@ -277,6 +319,21 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
             start, center = np.minimum(start, LARGEST), np.zeros_like(start)
             parameters = self._fit_penalised(features, center, start, unit, fitted)
         self._set(parameters, logits, features, unit)
+
+    def _unit(self, logits: Blocks, features: Blocks) -> float:
+        if not self._has_temperature:
+            return 1.0
+        unit = fit_temperature(logits)
+        largest = max(np.abs(block.logits).max() for block in features)
+        # A smaller one amplifies rounding errors of the features.
+        return unit if unit > SMALLEST * largest else 1.0
+
+    def _leave_out(
+        self, parts: Sequence[Blocks], read_others: Callable[[int], Blocks]
+    ) -> Iterator[Self]:
+        if self._uses_empirical_bayes:
+            return super()._leave_out(parts, read_others)
+        return Calibrator._leave_out(self, parts, read_others)
 
     @property
     def _uses_empirical_bayes(self) -> bool:
@@ -347,6 +404,11 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
             return np.full_like(identity, lambd)
         off_diagonal = lambd / (n_classes * (n_classes - 1))
         return make_ridge(identity, off_diagonal, 0.0, mu / n_classes)
+
+
+def _divided(features: Blocks, unit: float) -> Blocks:
+    # Squares of larger values would overflow.
+    return features.transform(lambda x: np.clip(x / unit, -LARGEST, LARGEST))
 
 
 def make_ridge(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
 from sklearn_calib._expressions.rows import softmax
 from sklearn_calib._expressions.tensor import Values, log
-from sklearn_calib._numerics.sample_blocks import Blocks
+from sklearn_calib._numerics.sample_blocks import Blocks, joined
 from sklearn_calib._solvers.temperature_fit import fit_temperature
 from sklearn_calib._state.schema import POSITIVE, UP_TO_ONE, Number
 from sklearn_calib._validation.arrays import shown
@@ -21,6 +22,7 @@ from sklearn_calib.calibrators._linear.linear_calibrator import (
     errors_needed,
     make_ridge,
 )
+from sklearn_calib.calibrators._linear.multinomial_fit import fit_without
 from sklearn_calib.calibrators._linear.multinomial_maps import DiagonalMap, FullMap
 
 
@@ -49,6 +51,21 @@ class _StructuredCalibrator(_MultinomialCalibrator):
             center = self._kind.identity(len(data.sizes))
             parameters = self._fit_penalised(features, center, center, 1.0, fitted)
         self._set(parameters, logits, features)
+
+    def _fit_without(self, parts: Sequence[Blocks], unit: float) -> Iterator[Floats]:
+        if self._uses_empirical_bayes:
+            return super()._fit_without(parts, unit)
+        center = self._kind.identity(len(self.classes_))
+        n_samples = joined(parts).weight_sum
+        ridge = n_samples * self._ridge(center, n_samples, self.lambd_, None)
+        return fit_without(
+            self._kind,
+            parts,
+            ridge=ridge,
+            center=center,
+            fitted=self._parameters(),
+            scale_is_free=self._has_temperature,
+        )
 
     def _check_strengths(self) -> None:
         for name in ("intercept", "diagonal", "off_diagonal"):
