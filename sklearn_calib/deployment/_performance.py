@@ -28,9 +28,22 @@ from sklearn_calib._validation.declarations import (
 )
 from sklearn_calib._validation.labels import as_labels, encode_labels
 from sklearn_calib._validation.probabilities import check_proba, check_sample_weight
-from sklearn_calib._validation.samples import as_columns, check_columns, in_double
+from sklearn_calib._validation.samples import (
+    as_columns,
+    check_columns,
+    effective_n_samples,
+    in_double,
+)
 from sklearn_calib._validation.types import Array, Floats, Seed, Weights
 from sklearn_calib.deployment._monitor import CalibrationMonitor
+from sklearn_calib.deployment._priors import check_priors, estimate_priors
+from sklearn_calib.deployment._reference import (
+    Reference,
+    ReferenceLike,
+    draw_within,
+    posterior_ratio,
+    read_reference,
+)
 from sklearn_calib.metrics import get_scorer, get_scorer_names
 
 # What to do for each advice of a monitor.
@@ -42,11 +55,12 @@ WAYS_OUT = {
 
 
 class PerformanceEstimate(NamedTuple):
-    """Estimated performance: value, interval, and expected confusion matrix."""
+    """Estimated performance: value, interval and expected confusion matrix."""
 
     value: float
     interval: tuple[float, float]
     confusion_matrix: Floats
+    interval_covers: str
 
 
 class PredictedProbabilities(ClassifierMixin, BaseEstimator):
@@ -70,6 +84,8 @@ class PredictedProbabilities(ClassifierMixin, BaseEstimator):
         "labels": ["array-like", None],
         "sample_weight": ["array-like", None],
         "monitor": [CalibrationMonitor, None],
+        "reference": [tuple, list, None],
+        "priors": [dict, "array-like", None],
         **INTERVAL,
     },
     prefer_skip_nested_validation=False,
@@ -81,6 +97,8 @@ def estimate_performance(
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     monitor: CalibrationMonitor | None = None,
+    reference: ReferenceLike | None = None,
+    priors: dict[Any, float] | ArrayLike | None = None,
     confidence_level: float = 0.95,
     n_resamples: int = 1000,
     random_state: Seed = None,
@@ -95,9 +113,9 @@ def estimate_performance(
     Parameters
     ----------
     y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-        Calibrated probabilities of samples without labels; a 1-d array contains those
-        of the positive class. If the class frequencies have changed, pass the adapted
-        probabilities of :class:`PriorShiftClassifier`.
+        Probabilities of samples without labels, calibrated unless there is a reference;
+        a 1-d array contains those of the positive class. If the class frequencies have
+        changed, pass the adapted probabilities of :class:`PriorShiftClassifier`.
 
     metric : str or callable, default="accuracy"
         Name of a scorer of scikit-learn or of this package, such as "f1_macro",
@@ -117,11 +135,23 @@ def estimate_performance(
         Monitor of this classifier, with the same labels. If it has raised an alarm, the
         estimate is refused.
 
+    reference : tuple (y_true, y_proba), default=None
+        Labels of :term:`held-out data`, and their probabilities from the same
+        classifier, of which a :class:`~sklearn_calib.CalibratedClassifier` keeps its
+        own, `reference_`. The errors that they show correct the estimate, and the
+        interval contains them. A third entry contains sample weights.
+
+    priors : dict, Series or array-like of shape (n_classes,), default=None
+        If the class frequencies differ from those of the reference: the class priors
+        for which both probabilities are predicted, positive, such as `priors_` of
+        :class:`PriorShiftClassifier`. The reference is then weighted by the ratio of
+        the frequencies.
+
     confidence_level : float, default=0.95
         Confidence level of the interval, in (0, 1).
 
     n_resamples : int, default=1000
-        Number of draws of the labels.
+        Number of draws of the labels, or of the reference.
 
     random_state : int, RandomState instance or None, default=None
         Controls the draws. Pass an int for reproducible results.
@@ -133,18 +163,21 @@ def estimate_performance(
 
     interval : tuple of two floats
         Range in which the metric of these samples lies with probability
-        `confidence_level`, once their labels are known, if the probabilities are
-        calibrated.
+        `confidence_level`, once their labels are known, see Notes.
 
     confusion_matrix : ndarray of shape (n_classes, n_classes)
         Expected number of samples, or sum of their weights, of each true class (row)
-        and predicted class (column).
+        and predicted class (column), from the probabilities alone.
+
+    interval_covers : str
+        "sampling error only", or with a reference, "sampling and calibration error".
 
     Raises
     ------
     ValueError
         If `y_proba` does not contain probabilities, `labels` do not match the columns,
-        or the monitor has raised an alarm or has other labels.
+        or the monitor has raised an alarm or has other labels. If the reference has
+        other classes, or `priors` are given and it lacks a class.
 
     sklearn.exceptions.NotFittedError
         If the monitor has no batches.
@@ -165,10 +198,21 @@ def estimate_performance(
     one divided by the number of samples. For a scorer without sample weights, the value
     is the mean over the draws.
 
-    For the interval, labels are drawn from the probabilities. It accounts for the
-    random labels, but not for errors of the calibration or of estimated class
-    frequencies, which only labels can show. A metric of calibration, such as the ECE,
-    is estimated as if the classifier were calibrated.
+    Without a reference, labels are drawn from the probabilities for the interval. It
+    accounts for the random labels, but not for errors of the calibration or of
+    estimated class frequencies, which only labels can show. A metric of calibration,
+    such as the ECE, is estimated as if the classifier were calibrated.
+
+    With a reference, the value is the expected metric of the samples, plus the metric
+    of the reference, minus its expected metric: prediction-powered inference [3]_. The
+    interval is that of the value and its error. In each draw, as many samples as there
+    are drawn from the reference take their place, with their labels, and the reference
+    is drawn again. This does not need calibrated probabilities, but a reference of the
+    same distribution, or with `priors`, the same distribution within each class. Then
+    the priors are estimated again in each draw, as in :func:`estimate_priors`. If a
+    prior is zero, or the samples contain little information about it, the interval may
+    be too short. It may extend beyond the range of the metric. Metrics that are not
+    means over samples take a time proportional to the size of the reference.
 
     References
     ----------
@@ -177,6 +221,9 @@ def estimate_performance(
     .. [2] J. Kivimäki, J. Białek, J. K. Nurminen and W. Kuberski, "Confidence-based
        Estimators for Predictive Performance in Model Monitoring", arXiv:2407.08649,
        2024.
+    .. [3] A. N. Angelopoulos, S. Bates, C. Fannjiang, M. I. Jordan and T. Zrnic,
+       "Prediction-powered inference", Science 382, 2023; with the bootstrap, T. Zrnic,
+       arXiv:2405.18379, 2024.
 
     Examples
     --------
@@ -188,10 +235,12 @@ def estimate_performance(
     ... )
     >>> low, high = estimate.interval
     >>> print(f"F1 {estimate.value:.3f}, between {low:.3f} and {high:.3f}")
-    F1 0.757, between 0.736 and 0.781
+    F1 0.757, between 0.735 and 0.785
     >>> estimate.confusion_matrix.round()
     array([[351., 132.],
            [122., 395.]])
+    >>> estimate.interval_covers
+    'sampling error only'
     """
     proba = in_double(as_columns(check_proba(y_proba, allow_1d=True)))
     n_classes = proba.shape[1]
@@ -201,6 +250,17 @@ def estimate_performance(
     if monitor is not None:
         _refuse_alarm(monitor, classes)
     weight = check_sample_weight(sample_weight, proba)
+    held_out = None
+    if reference is not None:
+        needs_all = priors is not None
+        held_out = read_reference(reference, classes, n_classes, needs_all=needs_all)
+        if priors is not None:
+            priors = check_priors(priors, classes, "priors")
+    elif priors is not None:
+        raise ValueError(
+            f"priors must be None without a reference, got {shown(priors)}. Pass "
+            "reference=(y_true, y_proba), or omit the priors."
+        )
     confusion_matrix = _confusion_matrix(proba, weight)
     if isinstance(metric, str):
         # Some scorers do not know which of two other labels is the positive class.
@@ -208,30 +268,110 @@ def estimate_performance(
     order = column_order(metric, classes)
     proba, classes = proba[:, order], classes[order]
     score = _Score(metric, PredictedProbabilities(classes))
-    drawn = _draws(proba, n_resamples, check_random_state(random_state))
-    measure = score.mean if score.is_mean(proba, weight) else score
-    draws = np.array([measure(proba, codes, weight) for codes in drawn])
+    rng = check_random_state(random_state)
+    tail = (1 - confidence_level) / 2
+    if held_out is None:
+        value, draws = _draw_labels(score, proba, weight, n_resamples, rng)
+        covers = "sampling error only"
+    else:
+        if not score.takes_weights:
+            raise ValueError(
+                "metric must be a scorer with the argument sample_weight if there is a "
+                f"reference, got {shown(metric)}. Add the argument to the scorer."
+            )
+        held_out = held_out.in_order(order)
+        priors = None if priors is None else priors[order]
+        value, draws = _draw_errors(
+            score, proba, weight, held_out, priors, n_resamples, rng
+        )
+        covers = "sampling and calibration error"
     known = draws[~np.isnan(draws)]
     if not len(known):
         raise ValueError(
             f"metric must be defined for labels drawn from y_proba, got {metric!r}, "
             "which is NaN for all draws. Use more samples, or another metric."
         )
-    value = float(known.mean())
+    if np.isnan(value):  # the score takes no weights
+        value = float(known.mean())
+    # The quantiles of "weibull" cover as often as stated for any number of draws.
+    low, high = np.quantile(known, [tail, 1 - tail], method="weibull").tolist()
+    interval = min(low, value), max(high, value)
+    return PerformanceEstimate(value, interval, confusion_matrix, covers)
+
+
+def _draw_labels(
+    score: _Score,
+    proba: Floats,
+    weight: Weights,
+    n_resamples: int,
+    rng: np.random.RandomState,
+) -> tuple[float, Floats]:
+    """Return the expected score, and those for labels drawn from probabilities."""
+    measure = score.mean if score.is_mean(proba, weight) else score
+    below = proba.cumsum(axis=1)[:, :-1]
+    draws = np.empty(n_resamples)
+    for draw in range(n_resamples):
+        codes = (rng.uniform(size=(len(proba), 1)) >= below).sum(axis=1)
+        draws[draw] = measure(proba, codes, weight)
+    value = np.nan
     if score.takes_weights:
-        mass = proba if weight is None else proba * weight[:, None]
-        some = mass.ravel() > 0
-        rows, codes = (each.ravel()[some] for each in np.indices(proba.shape))
         try:
-            value = score(proba[rows], codes, mass.ravel()[some])
+            value = score.expected(proba, weight)
         except ValueError:
             # The one-vs-one AUROC refuses weights for several classes.
             if weight is not None:
                 raise
-    tail = (1 - confidence_level) / 2
-    low, high = np.quantile(known, [tail, 1 - tail]).tolist()
-    interval = min(low, value), max(high, value)
-    return PerformanceEstimate(value, interval, confusion_matrix)
+    return value, draws
+
+
+def _draw_errors(
+    score: _Score,
+    proba: Floats,
+    weight: Weights,
+    reference: Reference,
+    priors: Floats | None,
+    n_resamples: int,
+    rng: np.random.RandomState,
+) -> tuple[float, Floats]:
+    """Return the corrected score, and the sum of it and draws of its error.
+
+    In each draw, samples of the reference take the place of the samples, and the
+    reference is drawn again.
+    """
+    weight = np.ones(len(proba)) if weight is None else weight
+    n_samples = round(effective_n_samples(weight))
+    strata, chance = np.zeros_like(reference.codes), reference.weight
+    mean = None
+    if priors is not None:
+        estimate, _ = estimate_priors(
+            proba, priors, sample_weight=weight, n_resamples=1, random_state=0
+        )
+        strata, chance = reference.codes, reference.for_priors(estimate)
+        ratio = posterior_ratio(reference.proba, priors, estimate)
+        inverse = np.linalg.pinv(reference.means_of_classes(ratio))
+        own_ratio = posterior_ratio(proba, priors, estimate)
+        mean = np.average(own_ratio, axis=0, weights=weight)
+
+    def weights(mean: Floats | None, times: Any = 1) -> Floats:
+        """Return the weights of the reference for samples with a mean ratio."""
+        if mean is None:
+            return reference.weight * times
+        found = mean - reference.for_priors(estimate, times) @ ratio
+        found = np.clip(estimate + inverse @ found, 0, None)
+        # One sample more, as the metric may be undefined for a prior of zero.
+        found = (n_samples * found / found.sum() + estimate) / (n_samples + 1)
+        return reference.for_priors(found, times)
+
+    gap = score.gap_of(reference.proba, reference.codes)
+    value = score.expected(proba, weight) + gap(weights(mean))
+    draws = np.empty(n_resamples)
+    for draw in range(n_resamples):
+        times = rng.multinomial(n_samples, chance / chance.sum())
+        if mean is not None:
+            mean = times @ ratio / n_samples
+        error = gap(times) - gap(weights(mean, draw_within(strata, rng)))
+        draws[draw] = value + error
+    return value, draws
 
 
 class _Score:
@@ -266,10 +406,10 @@ class _Score:
         self.takes_weights = "sample_weight" in parameters
 
     def __call__(self, proba: Floats, codes: Array, weight: Weights) -> float:
-        absent = np.setdiff1d(np.arange(proba.shape[1]), codes)
         try:
             return self._score(proba, codes, weight)
         except ValueError:
+            absent = np.setdiff1d(np.arange(proba.shape[1]), codes)
             if not self.takes_weights or not len(absent):
                 raise
         # The log loss, for example, is defined only if all classes are in y_true.
@@ -280,6 +420,32 @@ class _Score:
             np.append(weight, np.zeros(len(absent))),
         )
 
+    def expected(self, proba: Floats, weight: Weights) -> float:
+        """Return the score of all samples with all labels, by their probability."""
+        mass = proba if weight is None else proba * weight[:, None]
+        some = mass.ravel() > 0
+        rows, codes = (each.ravel()[some] for each in np.indices(proba.shape))
+        return self(proba[rows], codes, mass.ravel()[some])
+
+    def gap_of(self, proba: Floats, codes: Array) -> Callable[[Any], float]:
+        """Return a function of weights: the score less the expected score."""
+        if self.is_mean(proba, None):
+            every = np.arange(proba.shape[1])
+            values = np.stack(
+                [self.values(proba, k + 0 * codes) for k in every], axis=1
+            )
+            gaps = values[np.arange(len(codes)), codes] - (proba * values).sum(axis=1)
+            return lambda weight: float(weight @ gaps / weight.sum())
+
+        rows, every = (each.ravel() for each in np.indices(proba.shape))
+        repeated = proba[rows]
+
+        def gap(weight: Any) -> float:
+            mass = (proba * weight[:, None]).ravel()
+            return self(proba, codes, weight) - self(repeated, every, mass)
+
+        return gap
+
     def is_mean(self, proba: Floats, weight: Weights) -> bool:
         """Return whether the score is a known mean, which is faster to compute."""
         codes = np.arange(len(proba)) % proba.shape[1]
@@ -288,10 +454,15 @@ class _Score:
 
     def mean(self, proba: Floats, codes: Array, weight: Weights) -> float:
         """Return the mean of the values of the samples; NaN if they are unknown."""
+        values = self.values(proba, codes)
+        return np.nan if values is None else np.average(values, weights=weight)
+
+    def values(self, proba: Floats, codes: Array) -> Any:
+        """Return the values of the samples, or None if they are unknown."""
         metric, sign = metric_of(self.scorer)
         labels = np.arange(proba.shape[1])
         values = values_of_samples(metric, codes, proba, labels)
-        return np.nan if values is None else sign * np.average(values, weights=weight)
+        return None if values is None else sign * values
 
     def _score(self, proba: Floats, codes: Array, weight: Weights) -> float:
         y_true = self.predictions.classes_[codes]
@@ -304,13 +475,6 @@ class _Score:
             )
         weights = {"sample_weight": weight}
         return as_number(self.scorer(self.predictions, proba, y_true, **weights))
-
-
-def _draws(proba: Floats, n_resamples: int, rng: np.random.RandomState) -> Any:
-    """Yield codes of labels drawn from the probabilities."""
-    below = proba.cumsum(axis=1)[:, :-1]
-    for _ in range(n_resamples):
-        yield (rng.uniform(size=(len(proba), 1)) >= below).sum(axis=1)
 
 
 def _confusion_matrix(proba: Floats, weight: Weights) -> Floats:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import gammaln
+from scipy.special import gammaln, ndtri
 from sklearn.utils import check_random_state
 
 from sklearn_calib._numerics.softmax import softmax
@@ -19,6 +19,12 @@ from sklearn_calib._validation.probabilities import (
 )
 from sklearn_calib._validation.samples import check_columns
 from sklearn_calib._validation.types import Array, Floats, Seed
+from sklearn_calib.deployment._reference import (
+    Reference,
+    ReferenceLike,
+    posterior_ratio,
+    read_reference,
+)
 
 # The estimate of a class is near zero if it explains less than this number of samples.
 FEWEST_SAMPLES = 1.0
@@ -117,6 +123,7 @@ def _adjust(proba: Floats, train_priors: Floats, priors: Floats) -> Floats:
         "y_proba": ["array-like"],
         "train_priors": ["array-like"],
         "sample_weight": ["array-like", None],
+        "reference": [tuple, list, None],
         **INTERVAL,
     }
 )
@@ -125,6 +132,7 @@ def estimate_priors(
     train_priors: ArrayLike,
     *,
     sample_weight: ArrayLike | None = None,
+    reference: ReferenceLike | None = None,
     confidence_level: float = 0.95,
     n_resamples: int = 1000,
     random_state: Seed = None,
@@ -149,11 +157,17 @@ def estimate_priors(
     sample_weight : array-like of shape (n_samples,), default=None
         Non-negative weights of the samples. Their scale does not matter.
 
+    reference : tuple (y_true, y_proba), default=None
+        Labels of all classes of :term:`held-out data`, whose sorted values are the
+        classes, and their probabilities from the same classifier, for the training
+        priors. The interval then contains the error of the calibration. A third entry
+        contains sample weights.
+
     confidence_level : float, default=0.95
         Confidence level of the interval, in (0, 1).
 
     n_resamples : int, default=1000
-        Number of bootstrap draws for the interval.
+        Number of bootstrap draws for the interval without a reference.
 
     random_state : int, RandomState instance or None, default=None
         Controls the random draws. Pass an int for reproducible results.
@@ -196,11 +210,17 @@ def estimate_priors(
     their sum and divided by the sum of their squares.
 
     The interval is that for c = 1: the samples are resampled, and each draw is one step
-    of Newton's method from the estimate. It is widened to contain the average. It does
-    not contain the error of a classifier that is not calibrated. For a calibrated one,
-    its coverage is close to the confidence level, but lower if less than a few samples
-    of a class are expected. It is not valid for priors of exactly 0, as estimates are
-    positive, or after a warning of little information.
+    of Newton's method from the estimate. It is widened to contain the average. It is
+    that of the sampling error only: the error of a calibration is not contained. For a
+    calibrated classifier, its coverage is close to the confidence level, but lower if
+    less than a few samples of a class are expected. It is not valid for priors of
+    exactly 0, as estimates are positive, or after a warning of little information.
+
+    With a reference, the interval is that of the priors :math:`\theta` for which the
+    mean of :math:`r_{ik}` below equals its means over each class of the reference,
+    averaged with the weights :math:`\theta`. This holds for any probabilities, if the
+    distribution of the features within each class is the same. The interval is the
+    normal one, with the errors of both means, within [0, 1].
 
     Let :math:`r_{ik}` be the ratio of :math:`p_{ik} / \pi_k` to its mean over the
     classes with weights :math:`\theta_k`. The smallest eigenvalue of the matrix
@@ -242,6 +262,9 @@ def estimate_priors(
     train = check_priors(train_priors, classes, "train_priors")
     if _are_by_label(train_priors):
         check_columns(y_proba, None, classes)
+    held_out = None
+    if reference is not None:
+        held_out = read_reference(reference, None, len(classes), needs_all=True)
     weight = check_sample_weight(sample_weight, proba)
     weight = np.ones(len(proba)) if weight is None else weight
     # The ratio to a subnormal prior would be infinite.
@@ -253,16 +276,17 @@ def estimate_priors(
     estimates, log_evidence = map(np.array, zip(*fits, strict=True))
     priors = softmax(log_evidence[None])[0] @ estimates
     _warn_if_unreliable(likelihood, weight, priors)
-    draws = _draw(
-        likelihood,
-        weight,
-        estimates[0],
-        len(train) * train,
-        n_resamples,
-        check_random_state(random_state),
-    )
     tail = (1 - confidence_level) / 2
-    low, high = np.quantile(draws, [tail, 1 - tail], axis=0)
+    if held_out is None:
+        counts, rng = len(train) * train, check_random_state(random_state)
+        draws = _draw(likelihood, weight, estimates[0], counts, n_resamples, rng)
+        # The quantiles of "weibull" cover as often as stated for any number of draws.
+        low, high = np.quantile(draws, [tail, 1 - tail], axis=0, method="weibull")
+    else:
+        ratio = likelihood / (likelihood @ priors)[:, None]
+        known = posterior_ratio(held_out.proba, train, priors)
+        centre, error = _solve(ratio, weight, held_out, known)
+        low, high = np.clip(centre + np.outer(ndtri([tail, 1 - tail]), error), 0, 1)
     low, high = np.minimum(low, priors), np.maximum(high, priors)
     return priors, np.column_stack([low, high])
 
@@ -313,6 +337,22 @@ def _draw(
     step = np.column_stack([step, -step.sum(axis=1)])
     draws = np.clip(priors + step, 0, None)
     return draws / draws.sum(axis=1, keepdims=True)
+
+
+def _solve(
+    ratio: Floats, weight: Floats, reference: Reference, known: Floats
+) -> tuple[Floats, Floats]:
+    """Return priors that agree with the reference, and their standard errors.
+
+    `ratio` and `known` are the ratios of the samples and of the reference.
+    """
+    share = weight / weight.sum()
+    mean, means = share @ ratio, reference.means_of_classes(known)
+    inverse = np.linalg.pinv(means)
+    priors = inverse @ mean
+    gaps = np.vstack([ratio - mean, known - means.T[reference.codes]])
+    gaps *= np.append(share, reference.for_priors(priors))[:, None]
+    return priors, np.sqrt(((gaps @ inverse.T) ** 2).sum(axis=0))
 
 
 def _warn_if_unreliable(likelihood: Floats, weight: Floats, priors: Floats) -> None:
