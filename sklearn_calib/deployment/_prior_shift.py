@@ -30,7 +30,7 @@ from sklearn_calib._state.schema import (
     Object,
     Spec,
 )
-from sklearn_calib._validation.arrays import without_gradient
+from sklearn_calib._validation.arrays import shown, without_gradient
 from sklearn_calib._validation.dask_arrays import maps_blocks
 from sklearn_calib._validation.declarations import INTERVAL, HasMethods, StrOptions
 from sklearn_calib._validation.labels import encode_labels
@@ -41,6 +41,7 @@ from sklearn_calib.deployment._priors import (
     check_priors,
     estimate_priors,
 )
+from sklearn_calib.deployment._reference import ReferenceLike
 
 
 class PriorShiftClassifier(
@@ -95,7 +96,13 @@ class PriorShiftClassifier(
         Class priors of the data to predict: those of `adapt` after it was called.
 
     priors_interval_ : ndarray of shape (n_classes, 2)
-        Confidence interval of `priors_`, by the bootstrap. Defined only after `adapt`.
+        Confidence interval of the priors, see :func:`estimate_priors`; without a
+        reference, of the sampling error only. Defined only after `adapt`.
+
+    reference_ : tuple of ndarrays
+        That of a :class:`~sklearn_calib.CalibratedClassifier`, adjusted to `priors_`:
+        the `reference` of :func:`estimate_performance`. Defined only for this
+        classifier.
 
     n_features_in_ : int
         Number of features. Defined only if the classifier has it.
@@ -243,7 +250,13 @@ class PriorShiftClassifier(
         return self
 
     @restores()
-    def adapt(self, X: MatrixLike, sample_weight: ArrayLike | None = None) -> Self:
+    def adapt(
+        self,
+        X: MatrixLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        reference: ReferenceLike | None = None,
+    ) -> Self:
         """Estimate the class priors of new data without labels, and store them.
 
         Parameters
@@ -253,6 +266,12 @@ class PriorShiftClassifier(
 
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights. Their scale does not matter.
+
+        reference : tuple (y_true, y_proba), default=None
+            Labels of held-out samples with the class frequencies of training, and their
+            probabilities, predicted by `estimator_`. By default, those that a
+            :class:`~sklearn_calib.CalibratedClassifier` keeps in `reference_`; without
+            any, `priors_interval_` does not contain the error of the calibration.
 
         Returns
         -------
@@ -264,15 +283,39 @@ class PriorShiftClassifier(
         UserWarning
             If the estimate is unreliable, see :func:`estimate_priors`.
         """
+        proba = self._predict_for_training_priors(X)
+        if reference is None:
+            reference = self._kept_reference()
         self.priors_, self.priors_interval_ = estimate_priors(
-            self._predict_for_training_priors(X),
+            proba,
             self.train_priors_,
             sample_weight=sample_weight,
+            reference=reference,
             confidence_level=self.confidence_level,
             n_resamples=self.n_resamples,
             random_state=self.random_state,
         )
         return self
+
+    @property
+    def reference_(self) -> tuple[Any, ...]:
+        """The held-out predictions that the classifier keeps, for `priors_`."""
+        check_is_fitted(self)
+        kept = self._kept_reference()
+        if kept is None:
+            raise AttributeError(
+                "reference_ needs a classifier that keeps held-out predictions of its "
+                f"training samples, got {shown(self.estimator_)}. Use "
+                "PriorShiftClassifier(CalibratedClassifier(...)), or pass labels and "
+                "probabilities of other samples."
+            )
+        y_true, proba, *weight = kept
+        return y_true, adjust_priors(proba, self.train_priors_, self.priors_), *weight
+
+    def _kept_reference(self) -> tuple[Any, ...] | None:
+        """Return `reference_` of the classifier, or None."""
+        same = np.array_equal(self.estimator_.classes_, self.classes_)
+        return getattr(self.estimator_, "reference_", None) if same else None
 
     def _predict_for_training_priors(self, X: MatrixLike) -> Floats:
         """Return the probabilities of the classifier for all classes."""

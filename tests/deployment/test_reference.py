@@ -1,10 +1,16 @@
 """The reference: held-out labels that correct estimates, and their intervals."""
 
+from functools import cache
+
 import numpy as np
 import pytest
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score, log_loss, roc_auc_score
 
+from sklearn_calib import CalibratedClassifier
 from sklearn_calib.deployment import (
+    PriorShiftClassifier,
     adjust_priors,
     estimate_performance,
     estimate_priors,
@@ -233,3 +239,52 @@ def test_bad_priors_and_metrics():
     ]:
         with pytest.raises(ValueError, match=message):
             estimate_performance(PROBA, **options, **FEW)
+
+
+# What classifiers keep
+
+
+@cache
+def fitted():
+    y, proba = draw(300, seed=5)
+    model = CalibratedClassifier(LogisticRegression(), "platt")
+    model = PriorShiftClassifier(model, random_state=0, n_resamples=20)
+    return model.fit(proba[:, 1:], np.array(["no", "yes"])[y])
+
+
+def test_adapt_uses_the_reference_that_the_classifier_keeps():
+    model, X = fitted(), draw(200, NEW, seed=6)[1][:, 1:]
+    y, proba = model.estimator_.reference_
+    options = {"random_state": 0, "n_resamples": 20}
+    expected = estimate_priors(
+        model.estimator_.predict_proba(X),
+        model.train_priors_,
+        reference=(y, proba),
+        **options,
+    )
+    for given in ({}, {"reference": (y, proba)}):
+        model.adapt(X, **given)
+        np.testing.assert_array_equal(model.priors_interval_, expected[1])
+    adapted = adjust_priors(proba, model.train_priors_, model.priors_)
+    np.testing.assert_array_equal(model.reference_[1], adapted)
+    np.testing.assert_array_equal(model.reference_[0], y)
+    frozen = PriorShiftClassifier(FrozenEstimator(model.estimator_), **options)
+    frozen.fit(X, np.where(X[:, 0] > 0.5, "yes", "no")).adapt(X)
+    assert len(frozen.reference_[0]) == 300
+    found = estimate_performance(
+        model.predict_proba(X),
+        labels=model.classes_,
+        reference=model.reference_,
+        priors=model.priors_,
+        **FEW,
+    )
+    assert 0.5 < found.value < 1
+
+
+def test_a_classifier_without_held_out_predictions():
+    y, proba = draw(100)
+    model = PriorShiftClassifier(LogisticRegression(), n_resamples=2).fit(proba, y)
+    with pytest.raises(AttributeError, match=r"reference_ needs a classifier that"):
+        _ = model.reference_
+    model.adapt(proba)
+    model.adapt(proba, reference=(y, proba))

@@ -321,6 +321,8 @@ def test_calibrated_networks(method, ensemble, net, table, tmp_path):
     assert again.n_features_in_ == 6
     assert len(again.calibrated_classifiers_) == len(model.calibrated_classifiers_)
     assert clone(again).cv == 2
+    with pytest.raises(AttributeError, match=r"reference_ needs .* and save does not"):
+        _ = again.reference_
 
 
 @pytest.mark.filterwarnings("ignore:y contains no samples")

@@ -77,17 +77,12 @@ def fit_pool(
     offset : ndarray of shape (n_classes,) or (n_labels,)
         Added to logarithms, or to the log-odds of labels.
     """
-    order = np.argsort(rows, kind="stable")
-    samples, start, count = np.unique(
-        rows[order], return_index=True, return_counts=True
-    )
-    is_rare = 2 * np.sum(count > 1) < len(samples)
-    start, samples = start[count > 1], samples[count > 1]
+    samples, pairs = _pairs(proba, rows)
+    is_rare = 2 * len(samples) < len(np.unique(rows))
     weight = np.ones(len(y)) if sample_weight is None else sample_weight
     weight = weight[samples]
     if n_members == 1 or is_rare or not weight.any():
         return identity_pool(classes)
-    pairs = np.stack([proba[order[start]], proba[order[start + 1]]])
     if not isinstance(classes, list):
         codes = encode_labels(
             y[samples], labels=classes, n_classes=len(classes), name="y"
@@ -100,6 +95,37 @@ def fit_pool(
     ]
     temperature, offset = map(np.array, zip(*fitted, strict=True))
     return Pool(temperature, offset[:, 1] - offset[:, 0])
+
+
+def average_held_out(
+    proba: Floats,
+    rows: Ints,
+    sample_weight: Array | None,
+    temperature: float,
+    n_members: int,
+) -> tuple[Ints, Floats]:
+    """Return samples with two predictions, and the calibrated average of these two.
+
+    `temperature` is that of the average of all members, of which only these two were
+    not trained with the sample.
+    """
+    samples, pairs = _pairs(proba, rows)
+    rho = (1 - temperature) / (1 - 1 / n_members)
+    weight = np.ones(len(samples)) if sample_weight is None else sample_weight[samples]
+    mean = np.average(pairs.mean(axis=0), axis=0, weights=weight)
+    logits = log_of_pool([*pairs]) / (1 - rho / 2)
+    return samples, softmax(logits + _offsets(logits, weight, mean))
+
+
+def _pairs(proba: Floats, rows: Ints) -> tuple[Ints, Floats]:
+    """Return the samples with two predictions or more, and the first two of each."""
+    order = np.argsort(rows, kind="stable")
+    samples, start, count = np.unique(
+        rows[order], return_index=True, return_counts=True
+    )
+    start = start[count > 1]
+    pairs = np.stack([proba[order[start]], proba[order[start + 1]]])
+    return samples[count > 1], pairs
 
 
 def _fit(pairs: Floats, codes: Ints, weight: Floats, n_members: int) -> Pool:

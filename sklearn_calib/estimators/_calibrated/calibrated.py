@@ -57,7 +57,7 @@ from sklearn_calib._validation.declarations import (
 )
 from sklearn_calib._validation.groups import group_frame, select_columns
 from sklearn_calib._validation.probabilities import check_sample_weight
-from sklearn_calib._validation.types import Array, Floats
+from sklearn_calib._validation.types import Array, Floats, Ints
 from sklearn_calib.calibrators import (
     Calibrator,
     GroupCalibrator,
@@ -65,6 +65,7 @@ from sklearn_calib.calibrators import (
     get_calibrator_names,
 )
 from sklearn_calib.estimators._calibrated.average import (
+    average_held_out,
     fit_pool,
     identity_pool,
 )
@@ -217,6 +218,15 @@ class CalibratedClassifier(
 
     pool_offset_ : ndarray of shape (n_classes,) or (n_labels,)
         Offsets of the logarithms of the average, or of the log-odds of labels.
+
+    reference_ : tuple of ndarrays
+        `(y_true, y_proba)` of the training samples, or `(y_true, y_proba,
+        sample_weight)`, with calibrated predictions of classifiers that were not
+        trained with the sample: the `reference` of
+        :func:`~sklearn_calib.deployment.estimate_performance`. Defined for one label
+        per sample and a classifier that is not frozen, if the average is calibrated or
+        `ensemble=False`. A pickle contains it, but not a file of
+        :func:`~sklearn_calib.save`.
 
     n_features_in_ : int
         Number of features. Defined only if the classifier has it.
@@ -466,6 +476,7 @@ class CalibratedClassifier(
             calibrator = for_margins(calibrator, self.classes_)
         calibrators: list[Any] = [None] * len(classifiers)
         weights = identity_pool(self.classes_)
+        self._reference: tuple[Array, ...] | None = None
         if calibrator is not None:
             rows = np.arange(len(y))
             tests = [rows[test] for _, test in splits]
@@ -473,9 +484,13 @@ class CalibratedClassifier(
             targets = y, sample_weight, self.classes_
             fitted = fit_calibrators(calibrator, response, *parts, *targets, groups)
             calibrators = [each for each in fitted for _ in range(n_sharing)]
-            if len(classifiers) > 1:
+            is_frozen = isinstance(self.estimator, FrozenEstimator)
+            if not is_frozen or len(classifiers) > 1:
                 held_out = predict_held_out(fitted, *parts, groups)
                 weights = fit_pool(*held_out, *targets, len(classifiers))
+            if not (is_frozen or is_multilabel):
+                about = weights.temperature, len(classifiers)
+                self._keep_reference(*held_out, y, sample_weight, *about)
         self.pool_temperature_, self.pool_offset_ = weights
         pairs = zip(classifiers, calibrators, strict=False)
         self.calibrated_classifiers_ = [
@@ -487,6 +502,40 @@ class CalibratedClassifier(
         ended = {"estimator": self, "reconstruction_attributes": {}}
         task.call_on_fit_task_end(**data, **ended)
         return self
+
+    def _keep_reference(
+        self,
+        proba: Floats,
+        rows: Ints,
+        y: Array,
+        sample_weight: Floats | None,
+        temperature: float,
+        n_members: int,
+    ) -> None:
+        """Keep held-out predictions that are calibrated like those of new data."""
+        if n_members == 1:
+            samples, first = np.unique(rows, return_index=True)
+            proba = proba[first]
+        elif temperature == 1:  # no averages are held out
+            return
+        else:
+            about = sample_weight, temperature, n_members
+            samples, proba = average_held_out(proba, rows, *about)
+        extra = [] if sample_weight is None else [sample_weight[samples]]
+        self._reference = y[samples], proba, *extra
+
+    @property
+    def reference_(self) -> tuple[Array, ...]:
+        """Labels and held-out probabilities of the training samples, and weights."""
+        check_is_fitted(self)
+        if self._reference is None:
+            raise AttributeError(
+                "reference_ needs held-out predictions, which fit keeps for one label "
+                "per sample, a calibrator and a classifier that is not frozen, with "
+                "two repeats of the folds or ensemble=False, and save does not. Pass "
+                "other labelled samples: (y, classifier.predict_proba(X))."
+            )
+        return self._reference
 
     def _plan(self, X: Any, y: Any, split_params: Any) -> tuple[list[Any], bool, int]:
         """Return the splits, whether to train on all data, and the folds per map."""
@@ -639,6 +688,7 @@ class CalibratedClassifier(
         pairs = self.calibrated_classifiers_
         find_response(pairs[0].estimator, self.response_method)  # refuses margins
         plain = copy.copy(self).set_params(calibrator=None, groups=None)
+        plain._reference = None
         plain.pool_temperature_, plain.pool_offset_ = identity_pool(self.classes_)
         plain.calibrated_classifiers_ = [pair.uncalibrated() for pair in pairs]
         return plain
@@ -794,7 +844,7 @@ class CalibratedClassifier(
         self.classes_, self.calibrated_classifiers_ = classes, pairs
         self.pool_temperature_ = state.get("pool_temperature_", 1.0)
         self.pool_offset_ = state.get("pool_offset_", np.zeros(len(classes)))
-        self._fitted_groups = self.groups
+        self._fitted_groups, self._reference = self.groups, None
         copy_features(pairs[0].estimator, self)
 
 
