@@ -60,7 +60,25 @@ class PerformanceEstimate(NamedTuple):
     value: float
     interval: tuple[float, float]
     confusion_matrix: Floats
-    interval_covers: str
+
+    @property
+    def interval_covers(self) -> str:
+        """Which errors the interval contains."""
+        return "sampling error only"
+
+    def __repr__(self) -> str:
+        """Show the entries, and what the interval covers."""
+        shown = ", ".join(f"{name}={each!r}" for name, each in self._asdict().items())
+        return f"PerformanceEstimate({shown}, interval_covers={self.interval_covers!r})"
+
+
+class CorrectedEstimate(PerformanceEstimate):
+    """Performance that was estimated with a reference."""
+
+    @property
+    def interval_covers(self) -> str:
+        """Which errors the interval contains."""
+        return "sampling and calibration error"
 
 
 class PredictedProbabilities(ClassifierMixin, BaseEstimator):
@@ -163,14 +181,13 @@ def estimate_performance(
 
     interval : tuple of two floats
         Range in which the metric of these samples lies with probability
-        `confidence_level`, once their labels are known, see Notes.
+        `confidence_level`, once their labels are known, see Notes. The attribute
+        `interval_covers` of the result is "sampling error only" or, with a reference,
+        "sampling and calibration error".
 
     confusion_matrix : ndarray of shape (n_classes, n_classes)
         Expected number of samples, or sum of their weights, of each true class (row)
         and predicted class (column), from the probabilities alone.
-
-    interval_covers : str
-        "sampling error only", or with a reference, "sampling and calibration error".
 
     Raises
     ------
@@ -271,8 +288,8 @@ def estimate_performance(
     rng = check_random_state(random_state)
     tail = (1 - confidence_level) / 2
     if held_out is None:
+        kind: type[PerformanceEstimate] = PerformanceEstimate
         value, draws = _draw_labels(score, proba, weight, n_resamples, rng)
-        covers = "sampling error only"
     else:
         if not score.takes_weights:
             raise ValueError(
@@ -281,10 +298,10 @@ def estimate_performance(
             )
         held_out = held_out.in_order(order)
         priors = None if priors is None else priors[order]
+        kind = CorrectedEstimate
         value, draws = _draw_errors(
             score, proba, weight, held_out, priors, n_resamples, rng
         )
-        covers = "sampling and calibration error"
     known = draws[~np.isnan(draws)]
     if not len(known):
         raise ValueError(
@@ -296,7 +313,7 @@ def estimate_performance(
     # The quantiles of "weibull" cover as often as stated for any number of draws.
     low, high = np.quantile(known, [tail, 1 - tail], method="weibull").tolist()
     interval = min(low, value), max(high, value)
-    return PerformanceEstimate(value, interval, confusion_matrix, covers)
+    return kind(value, interval, confusion_matrix)
 
 
 def _draw_labels(
