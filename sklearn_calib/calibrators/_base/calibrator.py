@@ -188,11 +188,10 @@ class Calibrator(
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        # Those of a parent would skip what another `_fit` does. They are the same
-        # methods, which mypy does not allow to set.
-        if "_fit" in vars(cls) and "_fit_again" not in vars(cls):
-            cls._fit_again = Calibrator._fit_again  # type: ignore[method-assign]
-            cls._leave_out = Calibrator._leave_out  # type: ignore[method-assign]
+        # Those of a parent would skip what another `_fit` does.
+        if "_fit" in vars(cls):
+            for name in {"_fit_again", "_leave_out"} - vars(cls).keys():
+                setattr(cls, name, getattr(Calibrator, name))
 
     @property
     def _start_schema(self) -> dict[str, Spec]:

@@ -212,9 +212,10 @@ class AutoCalibrator(Calibrator):
     unit and the origin of the logits. A sample with a weight above one is split over
     several folds, like equal samples. In a fold, calibrators keep the strengths of the
     priors and start from the fit to all samples. With 100 misclassified samples or
-    more, those with up to 100 parameters, or 600 of a matrix, take one step of Newton's
-    method from there. Folds are left out if the previous ones contain 400
-    misclassified samples.
+    more, joint beta calibration, the joint spline, structured scaling and maps with the
+    penalty "empirical_bayes" take one step of Newton's method from there, if they have
+    up to 100 parameters, or 600 of a matrix. Folds are left out if the previous ones
+    contain 400 misclassified samples.
 
     References
     ----------
