@@ -226,10 +226,11 @@ def estimate_performance(
     are drawn from the reference take their place, with their labels, and the reference
     is drawn again. This does not need calibrated probabilities, but a reference of the
     same distribution, or with `priors`, the same distribution within each class. Then
-    the priors are estimated again in each draw, as in :func:`estimate_priors`. If a
-    prior is zero, or the samples contain little information about it, the interval may
-    be too short. It may extend beyond the range of the metric. Metrics that are not
-    means over samples take a time proportional to the size of the reference.
+    the priors are estimated again in each draw, as in :func:`estimate_priors`, but the
+    probabilities are not adapted again. The interval may be too short after such a
+    change, for example of the log loss, or if a prior is close to zero or the samples
+    contain little information about it. It may extend beyond the range of the metric. A
+    draw takes a time proportional to the size of the reference.
 
     References
     ----------
@@ -267,17 +268,7 @@ def estimate_performance(
     if monitor is not None:
         _refuse_alarm(monitor, classes)
     weight = check_sample_weight(sample_weight, proba)
-    held_out = None
-    if reference is not None:
-        needs_all = priors is not None
-        held_out = read_reference(reference, classes, n_classes, needs_all=needs_all)
-        if priors is not None:
-            priors = check_priors(priors, classes, "priors")
-    elif priors is not None:
-        raise ValueError(
-            f"priors must be None without a reference, got {shown(priors)}. Pass "
-            "reference=(y_true, y_proba), or omit the priors."
-        )
+    held_out, priors = _read_given(reference, priors, classes)
     confusion_matrix = _confusion_matrix(proba, weight)
     if isinstance(metric, str):
         # Some scorers do not know which of two other labels is the positive class.
@@ -291,11 +282,7 @@ def estimate_performance(
         kind: type[PerformanceEstimate] = PerformanceEstimate
         value, draws = _draw_labels(score, proba, weight, n_resamples, rng)
     else:
-        if not score.takes_weights:
-            raise ValueError(
-                "metric must be a scorer with the argument sample_weight if there is a "
-                f"reference, got {shown(metric)}. Add the argument to the scorer."
-            )
+        score.check_takes_weights(proba, weight)
         held_out = held_out.in_order(order)
         priors = None if priors is None else priors[order]
         kind = CorrectedEstimate
@@ -304,9 +291,10 @@ def estimate_performance(
         )
     known = draws[~np.isnan(draws)]
     if not len(known):
+        what = "labels drawn from y_proba" if held_out is None else "the reference"
         raise ValueError(
-            f"metric must be defined for labels drawn from y_proba, got {metric!r}, "
-            "which is NaN for all draws. Use more samples, or another metric."
+            f"metric must be defined for {what}, got {metric!r}, which is NaN for all "
+            "draws. Use more samples of each class, or another metric."
         )
     if np.isnan(value):  # the score takes no weights
         value = float(known.mean())
@@ -314,6 +302,30 @@ def estimate_performance(
     low, high = np.quantile(known, [tail, 1 - tail], method="weibull").tolist()
     interval = min(low, value), max(high, value)
     return kind(value, interval, confusion_matrix)
+
+
+def _read_given(
+    reference: ReferenceLike | None, priors: Any, classes: Array
+) -> tuple[Reference | None, Floats | None]:
+    """Return the checked reference and priors."""
+    if reference is None:
+        if priors is not None:
+            raise ValueError(
+                f"priors must be None without a reference, got {shown(priors)}. Pass "
+                "reference=(y_true, y_proba), or omit the priors."
+            )
+        return None, None
+    needs_all = priors is not None
+    held_out = read_reference(reference, classes, len(classes), needs_all=needs_all)
+    if priors is None:
+        return held_out, None
+    priors = check_priors(priors, classes, "priors", may_be_zero=True)
+    if not priors.all():
+        raise ValueError(
+            f"priors must be positive, got {shown(priors.tolist())}. Omit the classes "
+            "that do not occur."
+        )
+    return held_out, priors
 
 
 def _draw_labels(
@@ -382,11 +394,11 @@ def _draw_errors(
     gap = score.gap_of(reference.proba, reference.codes)
     value = score.expected(proba, weight) + gap(weights(mean))
     draws = np.empty(n_resamples)
-    for draw in range(n_resamples):
+    for draw, again in enumerate(draw_within(strata, n_resamples, rng)):
         times = rng.multinomial(n_samples, chance / chance.sum())
         if mean is not None:
             mean = times @ ratio / n_samples
-        error = gap(times) - gap(weights(mean, draw_within(strata, rng)))
+        error = gap(times) - gap(weights(mean, again))
         draws[draw] = value + error
     return value, draws
 
@@ -435,6 +447,21 @@ class _Score:
             np.vstack([proba, proba[np.zeros_like(absent)]]),
             np.append(codes, absent),
             np.append(weight, np.zeros(len(absent))),
+        )
+
+    def check_takes_weights(self, proba: Floats, weight: Weights) -> None:
+        """Raise ValueError for a scorer that cannot be corrected by a reference."""
+        cause = "it has no argument sample_weight."
+        if self.takes_weights:
+            try:
+                self.expected(proba, weight)
+            except ValueError as error:  # of the one-vs-one AUROC
+                cause = str(error)
+            else:
+                return
+        raise ValueError(
+            "metric must take sample weights if there is a reference, got "
+            f"{self.scorer!r}: {cause} Use another metric."
         )
 
     def expected(self, proba: Floats, weight: Weights) -> float:

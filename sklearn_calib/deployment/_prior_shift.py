@@ -41,7 +41,7 @@ from sklearn_calib.deployment._priors import (
     check_priors,
     estimate_priors,
 )
-from sklearn_calib.deployment._reference import ReferenceLike
+from sklearn_calib.deployment._reference import ReferenceLike, read_reference
 
 
 class PriorShiftClassifier(
@@ -101,8 +101,8 @@ class PriorShiftClassifier(
 
     reference_ : tuple of ndarrays
         That of a :class:`~sklearn_calib.CalibratedClassifier`, adjusted to `priors_`:
-        the `reference` of :func:`estimate_performance`. Defined only for this
-        classifier.
+        the `reference` of :func:`estimate_performance`. Defined only if the classifier
+        has it; put a pipeline inside of the `CalibratedClassifier`.
 
     n_features_in_ : int
         Number of features. Defined only if the classifier has it.
@@ -286,6 +286,10 @@ class PriorShiftClassifier(
         proba = self._predict_for_training_priors(X)
         if reference is None:
             reference = self._kept_reference()
+        if reference is not None:
+            given = reference, self.classes_, len(self.classes_)
+            found = read_reference(*given, needs_all=True)
+            reference = found.codes, found.proba, found.weight
         self.priors_, self.priors_interval_ = estimate_priors(
             proba,
             self.train_priors_,
@@ -304,10 +308,9 @@ class PriorShiftClassifier(
         kept = self._kept_reference()
         if kept is None:
             raise AttributeError(
-                "reference_ needs a classifier that keeps held-out predictions of its "
-                f"training samples, got {shown(self.estimator_)}. Use "
-                "PriorShiftClassifier(CalibratedClassifier(...)), or pass labels and "
-                "probabilities of other samples."
+                "reference_ needs a CalibratedClassifier that has reference_, got "
+                f"{shown(self.estimator_)}. Its page says when it has. Or pass labels "
+                "and probabilities of other samples."
             )
         y_true, proba, *weight = kept
         return y_true, adjust_priors(proba, self.train_priors_, self.priors_), *weight

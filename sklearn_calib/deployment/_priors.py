@@ -220,7 +220,8 @@ def estimate_priors(
     mean of :math:`r_{ik}` below equals its means over each class of the reference,
     averaged with the weights :math:`\theta`. This holds for any probabilities, if the
     distribution of the features within each class is the same. The interval is the
-    normal one, with the errors of both means, within [0, 1].
+    normal one, with the errors of both means, within [0, 1] and widened to contain the
+    estimate, which is that without a reference.
 
     Let :math:`r_{ik}` be the ratio of :math:`p_{ik} / \pi_k` to its mean over the
     classes with weights :math:`\theta_k`. The smallest eigenvalue of the matrix
@@ -348,7 +349,10 @@ def _solve(
     """
     share = weight / weight.sum()
     mean, means = share @ ratio, reference.means_of_classes(known)
-    inverse = np.linalg.pinv(means)
+    if np.linalg.matrix_rank(means, tol=1e-6) < len(means):
+        # The reference does not tell the classes apart.
+        return known.mean(axis=0), np.full(len(means), np.inf)
+    inverse = np.linalg.inv(means)
     priors = inverse @ mean
     gaps = np.vstack([ratio - mean, known - means.T[reference.codes]])
     gaps *= np.append(share, reference.for_priors(priors))[:, None]

@@ -1,14 +1,19 @@
 """Reference: held-out samples with labels, which correct estimates without labels."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_calib._validation.arrays import shown
+from sklearn_calib._validation.fit_warnings import warn
+from sklearn_calib._validation.labels import as_labels
 from sklearn_calib._validation.samples import in_double, read_samples
 from sklearn_calib._validation.types import Floats, Ints
+
+# Intervals from fewer samples are too short.
+FEW = 20
 
 # Type of the parameter: labels, probabilities, and weights if there are any.
 ReferenceLike = Sequence[ArrayLike]
@@ -55,6 +60,13 @@ def read_reference(
             "samples."
         )
     y_true, y_proba, *weights = reference
+    if labels is None:
+        labels = np.unique(as_labels(y_true, "reference"))
+        if len(labels) != n_classes:
+            raise ValueError(
+                f"reference must contain labels of the {n_classes} classes of y_proba, "
+                f"got {shown(labels.tolist())}. Pass samples of all classes."
+            )
     data = y_true, y_proba, labels, weights[0] if weights else None
     try:
         proba, codes, weight = read_samples(*data, "canonical").proba()
@@ -72,11 +84,16 @@ def read_reference(
     kept = weight > 0
     found = Reference(in_double(proba[kept]), codes[kept], weight[kept])
     counts = np.bincount(found.codes, minlength=n_classes)
-    if needs_all and not counts.all():
-        absent = np.flatnonzero(counts == 0).tolist()
+    if needs_all and counts.min() < 2:
         raise ValueError(
-            "reference must contain samples of all classes for a change of the class "
-            f"priors, got none of the columns {shown(absent)}. Pass more held-out data."
+            "reference must contain two samples or more of each class for a change of "
+            f"the class priors, got {shown(counts.tolist())} in the order of the "
+            "columns. Pass more held-out data."
+        )
+    if len(found.codes) < FEW:
+        warn(
+            f"The interval is too short, since the reference has {len(found.codes)} "
+            f"samples. Pass {FEW} or more."
         )
     return found
 
@@ -88,9 +105,12 @@ def posterior_ratio(proba: Floats, priors: Floats, new_priors: Floats) -> Floats
     return ratio
 
 
-def draw_within(codes: Ints, rng: np.random.RandomState) -> Ints:
-    """Return how often each sample is drawn, as many of each code as there are."""
+def draw_within(
+    codes: Ints, n_draws: int, rng: np.random.RandomState
+) -> Iterator[Ints]:
+    """Yield how often each sample is drawn, as many of each code as there are."""
     order, sizes = np.argsort(codes, kind="stable"), np.bincount(codes)
-    first, place = sizes.cumsum() - sizes, codes[order]
-    drawn = first[place] + (rng.uniform(size=len(codes)) * sizes[place]).astype(int)
-    return np.bincount(order[drawn], minlength=len(codes))
+    first, size = (sizes.cumsum() - sizes)[codes[order]], sizes[codes[order]]
+    for _ in range(n_draws):
+        drawn = first + (rng.uniform(size=len(codes)) * size).astype(int)
+        yield np.bincount(order[drawn], minlength=len(codes))

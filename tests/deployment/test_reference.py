@@ -231,10 +231,13 @@ def test_bad_priors_and_metrics():
     for options, message in [
         ({"priors": TRAIN}, "priors must be None without a reference, got"),
         ({"reference": REFERENCE, "priors": [0.0, 1.0]}, "priors must be positive"),
-        ({"reference": only_one, "priors": TRAIN}, r"got none of the columns \[1\]"),
+        (
+            {"reference": only_one, "priors": TRAIN},
+            r"two samples or more of .* got \[400, 0\]",
+        ),
         (
             {"reference": REFERENCE, "metric": lambda *_: 1.0},
-            "metric must be a scorer with the argument sample_weight",
+            "metric must take sample weights if there is a reference",
         ),
     ]:
         with pytest.raises(ValueError, match=message):
@@ -284,7 +287,32 @@ def test_adapt_uses_the_reference_that_the_classifier_keeps():
 def test_a_classifier_without_held_out_predictions():
     y, proba = draw(100)
     model = PriorShiftClassifier(LogisticRegression(), n_resamples=2).fit(proba, y)
-    with pytest.raises(AttributeError, match=r"reference_ needs a classifier that"):
+    with pytest.raises(AttributeError, match=r"reference_ needs a CalibratedClass"):
         _ = model.reference_
     model.adapt(proba)
     model.adapt(proba, reference=(y, proba))
+
+
+def test_labels_of_a_reference_are_those_of_the_classifier():
+    model, X = fitted(), draw(50, NEW, seed=6)[1][:, 1:]
+    y, proba = model.estimator_.reference_
+    with pytest.raises(ValueError, match="reference must contain labels and prob"):
+        model.adapt(X, reference=(np.where(y == "no", 0, 1), proba))
+    with pytest.raises(ValueError, match=r"labels of the 2 classes .* got \[0\]"):
+        estimate_priors(PROBA, TRAIN, reference=(np.zeros(400, int), REF), **FEW)
+
+
+def test_small_and_useless_references():
+    few = tuple(each[:10] for each in REFERENCE)
+    with pytest.warns(UserWarning, match="since the reference has 10 samples"):
+        estimate_performance(PROBA, reference=few, **FEW)
+    equal = REFERENCE[0], np.full_like(REFERENCE[1], 0.5)
+    _, interval = estimate_priors(PROBA, TRAIN, reference=equal, **FEW)
+    np.testing.assert_array_equal(interval, [[0, 1], [0, 1]])
+
+
+def test_a_metric_that_refuses_weights():
+    proba = np.random.default_rng(0).dirichlet(np.ones(3), 60)
+    y = np.arange(60) % 3
+    with pytest.raises(ValueError, match="metric must take sample weights if there"):
+        estimate_performance(proba, metric="roc_auc_ovo", reference=(y, proba), **FEW)

@@ -13,7 +13,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sklearn_calib import CalibratedClassifier
-from sklearn_calib.calibrators import PlattScaling
+from sklearn_calib.calibrators import (
+    IsotonicCalibration,
+    PerGroupCalibrator,
+    PlattScaling,
+)
 
 X, Y = make_classification(300, flip_y=0.2, random_state=0)
 NAMES = np.array(["no", "yes"])[Y]
@@ -32,6 +36,24 @@ def test_samples_are_held_out(ensemble):
     assert log_loss(y_true, proba) > 0.66
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.reference_[1], proba)
+
+
+@pytest.mark.parametrize("ensemble", [True, False])
+def test_calibrators_do_not_know_the_samples(ensemble):
+    """An isotonic map of noise would look better than chance for its own samples."""
+    y = np.random.default_rng(0).permutation(NAMES)
+    isotonic = IsotonicCalibration()
+    model = CalibratedClassifier(LogisticRegression(), isotonic, ensemble=ensemble)
+    y_true, proba = model.fit(X, y).reference_
+    assert log_loss(y_true, proba) > np.log(2)
+
+
+def test_groups_keep_a_reference():
+    groups = np.arange(300) % 2
+    model = CalibratedClassifier(MODEL, PerGroupCalibrator(PlattScaling()))
+    y_true, proba = model.fit(X, NAMES, groups=groups).reference_
+    assert proba.shape == (300, 2)
+    assert log_loss(y_true, proba) < 0.6
 
 
 def test_averages_of_two_predictions_are_calibrated():

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn import get_config
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import accuracy_score
 from sklearn.utils.metadata_routing import (
@@ -57,7 +57,7 @@ from sklearn_calib._validation.declarations import (
 )
 from sklearn_calib._validation.groups import group_frame, select_columns
 from sklearn_calib._validation.probabilities import check_sample_weight
-from sklearn_calib._validation.types import Array, Floats, Ints
+from sklearn_calib._validation.types import Array, Floats
 from sklearn_calib.calibrators import (
     Calibrator,
     GroupCalibrator,
@@ -75,6 +75,7 @@ from sklearn_calib.estimators._calibrated.fold_calibrators import (
     MarginCalibrator,
     accepts_margins,
     check_calibrator,
+    cross_calibrate,
     explain,
     fit_calibrators,
     for_margins,
@@ -220,12 +221,13 @@ class CalibratedClassifier(
         Offsets of the logarithms of the average, or of the log-odds of labels.
 
     reference_ : tuple of ndarrays
-        `(y_true, y_proba)` of the training samples, or `(y_true, y_proba,
-        sample_weight)`, with calibrated predictions of classifiers that were not
-        trained with the sample: the `reference` of
-        :func:`~sklearn_calib.deployment.estimate_performance`. Defined for one label
-        per sample and a classifier that is not frozen, if the average is calibrated or
-        `ensemble=False`. A pickle contains it, but not a file of
+        `(y_true, y_proba)` of the training samples that were held out, or `(y_true,
+        y_proba, sample_weight)`, the `reference` of
+        :func:`~sklearn_calib.deployment.estimate_performance`. Neither the classifiers
+        nor the calibrators of a prediction were fitted to the sample: calibrators are
+        fitted five more times, when it is read first. Defined for one label per sample,
+        a calibrator and a classifier that is not frozen, if the average is calibrated
+        or there is one classifier. A pickle contains the data of it, but not a file of
         :func:`~sklearn_calib.save`.
 
     n_features_in_ : int
@@ -348,6 +350,8 @@ class CalibratedClassifier(
     # Of files in which the average is not calibrated.
     pool_temperature_: Any = 1.0
     pool_offset_: Any = 0.0
+    _reference: tuple[Array, ...] | None = None
+    _held_out: tuple[Any, ...] | None = None
 
     def __init__(
         self,
@@ -476,7 +480,7 @@ class CalibratedClassifier(
             calibrator = for_margins(calibrator, self.classes_)
         calibrators: list[Any] = [None] * len(classifiers)
         weights = identity_pool(self.classes_)
-        self._reference: tuple[Array, ...] | None = None
+        self._reference, self._held_out = None, None
         if calibrator is not None:
             rows = np.arange(len(y))
             tests = [rows[test] for _, test in splits]
@@ -488,9 +492,12 @@ class CalibratedClassifier(
             if not is_frozen or len(classifiers) > 1:
                 held_out = predict_held_out(fitted, *parts, groups)
                 weights = fit_pool(*held_out, *targets, len(classifiers))
-            if not (is_frozen or is_multilabel):
-                about = weights.temperature, len(classifiers)
-                self._keep_reference(*held_out, y, sample_weight, *about)
+            if is_frozen or is_multilabel:
+                pass
+            # With a temperature of 1, too few samples have two predictions.
+            elif len(classifiers) == 1 or weights.temperature != 1:
+                fresh = clone(calibrator)
+                self._held_out = fresh, response, *parts, *targets, groups
         self.pool_temperature_, self.pool_offset_ = weights
         pairs = zip(classifiers, calibrators, strict=False)
         self.calibrated_classifiers_ = [
@@ -503,38 +510,29 @@ class CalibratedClassifier(
         task.call_on_fit_task_end(**data, **ended)
         return self
 
-    def _keep_reference(
-        self,
-        proba: Floats,
-        rows: Ints,
-        y: Array,
-        sample_weight: Floats | None,
-        temperature: float,
-        n_members: int,
-    ) -> None:
-        """Keep held-out predictions that are calibrated like those of new data."""
-        if n_members == 1:
-            samples, first = np.unique(rows, return_index=True)
-            proba = proba[first]
-        elif temperature == 1:  # no averages are held out
-            return
-        else:
-            about = sample_weight, temperature, n_members
-            samples, proba = average_held_out(proba, rows, *about)
-        extra = [] if sample_weight is None else [sample_weight[samples]]
-        self._reference = y[samples], proba, *extra
-
     @property
     def reference_(self) -> tuple[Array, ...]:
-        """Labels and held-out probabilities of the training samples, and weights."""
+        """Labels and held-out probabilities of training samples, and weights."""
         check_is_fitted(self)
-        if self._reference is None:
+        if self._held_out is None:
             raise AttributeError(
                 "reference_ needs held-out predictions, which fit keeps for one label "
                 "per sample, a calibrator and a classifier that is not frozen, with "
                 "two repeats of the folds or ensemble=False, and save does not. Pass "
                 "other labelled samples: (y, classifier.predict_proba(X))."
             )
+        if self._reference is None:
+            *_, y, sample_weight, _, _ = self._held_out
+            proba, rows = cross_calibrate(*self._held_out)
+            n_members = len(self.calibrated_classifiers_)
+            if n_members == 1:
+                samples, first = np.unique(rows, return_index=True)
+                proba = proba[first]
+            else:
+                about = sample_weight, self.pool_temperature_, n_members
+                samples, proba = average_held_out(proba, rows, *about)
+            extra = [] if sample_weight is None else [sample_weight[samples]]
+            self._reference = y[samples], proba, *extra
         return self._reference
 
     def _plan(self, X: Any, y: Any, split_params: Any) -> tuple[list[Any], bool, int]:
@@ -688,7 +686,7 @@ class CalibratedClassifier(
         pairs = self.calibrated_classifiers_
         find_response(pairs[0].estimator, self.response_method)  # refuses margins
         plain = copy.copy(self).set_params(calibrator=None, groups=None)
-        plain._reference = None
+        plain._held_out = None
         plain.pool_temperature_, plain.pool_offset_ = identity_pool(self.classes_)
         plain.calibrated_classifiers_ = [pair.uncalibrated() for pair in pairs]
         return plain
@@ -844,7 +842,7 @@ class CalibratedClassifier(
         self.classes_, self.calibrated_classifiers_ = classes, pairs
         self.pool_temperature_ = state.get("pool_temperature_", 1.0)
         self.pool_offset_ = state.get("pool_offset_", np.zeros(len(classes)))
-        self._fitted_groups, self._reference = self.groups, None
+        self._fitted_groups = self.groups
         copy_features(pairs[0].estimator, self)
 
 

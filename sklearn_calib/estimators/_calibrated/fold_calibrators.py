@@ -33,6 +33,9 @@ from sklearn_calib.calibrators import (
     get_calibrator,
 )
 
+# Folds in which predictions of calibrators are held out.
+N_FOLDS = 5
+
 # The calibrators of "auto" for the margins of two classes, which have no unit, and
 # those added to its default ones for more classes.
 MARGIN_MAPS = [
@@ -198,6 +201,47 @@ def predict_held_out(
         for each, part, test in zip(fitted, scores, tests, strict=True)
     ]
     return np.concatenate(proba), np.concatenate(tests)
+
+
+def cross_calibrate(
+    calibrator: Any,
+    response: str,
+    scores: list[Floats],
+    tests: list[Ints],
+    y: Any,
+    sample_weight: Any,
+    labels: Any,
+    groups: Any,
+) -> tuple[Floats, Ints]:
+    """Return calibrated probabilities by calibrators not fitted to the sample.
+
+    The samples are divided into stratified folds, and calibrators are fitted without
+    each of them. The arguments and the result are those of the functions above.
+    """
+    order = np.random.RandomState(0).permutation(len(y))
+    codes = encode_labels(y, labels=labels, n_classes=len(labels))
+    order = order[np.argsort(codes[order], kind="stable")]
+    fold = np.empty(len(y), dtype=int)
+    fold[order] = np.arange(len(y)) % N_FOLDS
+    predicted = []
+    for k in range(N_FOLDS):
+        split = [
+            (part, test, fold[test] == k)
+            for part, test in zip(scores, tests, strict=True)
+            if 0 < (fold[test] == k).sum() < len(test)
+        ]
+        if not split:
+            continue
+        own = [part[in_k] for part, _, in_k in split]
+        own_rows = [test[in_k] for _, test, in_k in split]
+        others = [part[~in_k] for part, _, in_k in split]
+        other_rows = [test[~in_k] for _, test, in_k in split]
+        about = y, sample_weight, labels, groups
+        with without_warnings():
+            fitted = fit_calibrators(calibrator, response, others, other_rows, *about)
+        predicted.append(predict_held_out(fitted, own, own_rows, groups))
+    proba, rows = zip(*predicted, strict=True)
+    return np.concatenate(proba), np.concatenate(rows)
 
 
 def _groups(groups: Any, rows: Ints) -> dict[str, Any]:
