@@ -1,18 +1,38 @@
 """Count files, folders, stems, private bases, circles of imports and lines of the code.
 
-python tools/count_code.py
+    python tools/count_code.py
+    python tools/count_code.py --list
+
+It also counts what makes a reader change the file, which `--list` lists. Names are
+those at the top of a file, and the names that topics export are left out:
+
+- short functions with one caller: functions with a body of three lines or fewer, the
+  docstring aside, whose name occurs once in the package besides its definition and
+  imports; those that are called there, and not passed on, are also counted alone;
+- names that one other file uses: what a file does not use itself and one other file
+  imports, besides `__init__.py`;
+- names with two homes: functions, classes and annotated names without an underscore
+  that are defined in two files or more;
+- hooks of calibrators: private names of base classes in `calibrators/_base`, or of
+  mixins outside `calibrators`, that a calibrator overrides;
+- solver loops: loops over a range of `MAX_STEPS` or another constant with `MAX`.
 """
 
+import argparse
 import ast
-from collections import Counter
+import re
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import sklearn_calib
+from sklearn_calib import calibrators
 
 PACKAGE = Path(sklearn_calib.__file__).parent
 TREES = {
     path: ast.parse(path.read_text("utf-8")) for path in sorted(PACKAGE.rglob("*.py"))
 }
+TOPICS = [getattr(sklearn_calib, name) for name in sklearn_calib.__all__]
+PUBLIC = {name for topic in TOPICS for name in getattr(topic, "__all__", ())}
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef
 
 
@@ -70,10 +90,123 @@ def single_bases():
         if isinstance(node, ast.ClassDef)
     ]
     heirs = Counter(ast.unparse(base) for node in classes for base in node.bases)
-    topics = [getattr(sklearn_calib, name) for name in sklearn_calib.__all__]
-    public = {name for topic in topics for name in getattr(topic, "__all__", ())}
-    names = {node.name for node in classes} - public
+    names = {node.name for node in classes} - PUBLIC
     return sorted(name for name in names if heirs[name] == 1)
+
+
+def definitions(tree):
+    """Yield the names at the top of a file, with their nodes."""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name, node
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            for child in ast.walk(node):
+                if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
+                    yield child.id, node
+
+
+DEFINED = {
+    (module, name): node
+    for module, path in MODULES.items()
+    for name, node in definitions(TREES[path])
+    if name not in PUBLIC
+}
+
+
+def loaded(tree):
+    """Count the names that code reads, attributes included."""
+    return Counter(
+        node.attr if isinstance(node, ast.Attribute) else node.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)
+    )
+
+
+LOADED = {module: loaded(TREES[path]) for module, path in MODULES.items()}
+CALLED = {
+    node.func.id
+    for tree in TREES.values()
+    for node in ast.walk(tree)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+}
+
+
+def short_functions():
+    """Return the functions with one caller and a short body, by their names."""
+    total = sum(LOADED.values(), Counter())
+    return {
+        name: place(module, node, name)
+        for (module, name), node in DEFINED.items()
+        if isinstance(node, ast.FunctionDef) and total[name] == 1 and length(node) <= 3
+    }
+
+
+def length(function):
+    """Return the number of lines of the body, without the docstring."""
+    body = function.body[1:] if ast.get_docstring(function) else function.body
+    return body[-1].end_lineno - body[0].lineno + 1 if body else 0
+
+
+def place(module, node, name):
+    """Return the path and the line of a node, and its name."""
+    return f"{MODULES[module].relative_to(PACKAGE.parent)}:{node.lineno} {name}"
+
+
+def names_of_one_file():
+    """Return the names that only one other file uses."""
+    users = defaultdict(set)
+    for module, path in MODULES.items():
+        for node in ast.walk(TREES[path]):
+            if isinstance(node, ast.ImportFrom) and path.name != "__init__.py":
+                for alias in node.names:
+                    users[node.module, alias.name].add(module)
+    return [
+        f"{place(module, node, name)} -> {min(users[module, name])}"
+        for (module, name), node in DEFINED.items()
+        if len(users[module, name]) == 1 and not LOADED[module][name]
+    ]
+
+
+def doubled_names():
+    """Return the names with two homes."""
+    homes = defaultdict(list)
+    for (module, name), node in DEFINED.items():
+        if not name.startswith("_") and not isinstance(node, ast.Assign):
+            homes[name].append(module)
+    return [f"{name}: {', '.join(m)}" for name, m in homes.items() if len(m) > 1]
+
+
+def hooks():
+    """Return the private names of base classes that calibrators override."""
+    for name in calibrators.__all__:
+        getattr(calibrators, name)  # loads its module
+    found, queue = set(), [calibrators.Calibrator]
+    while queue:
+        heirs = queue.pop().__subclasses__()
+        queue += heirs
+        for heir in heirs:
+            for base in filter(is_base, heir.__mro__[1:]):
+                found |= vars(heir).keys() & vars(base).keys()
+    private = {name for name in found if re.match("_[^_]", name)}
+    # Python's and scikit-learn's.
+    return sorted(private - {"_abc_impl", "_parameter_constraints"})
+
+
+def is_base(kind):
+    """Return whether a class is a base class of calibrators, and of the package."""
+    topic, _, home = kind.__module__.removeprefix("sklearn_calib.").partition(".")
+    of_package = kind.__module__.startswith("sklearn_calib.")
+    return of_package and (topic != "calibrators" or home.startswith("_base."))
+
+
+def solver_loops():
+    """Return the loops over the range of a constant."""
+    return [
+        place(module, node, ast.unparse(node.iter))
+        for module, path in MODULES.items()
+        for node in ast.walk(TREES[path])
+        if isinstance(node, ast.For) and "range(MAX" in ast.unparse(node.iter)
+    ]
 
 
 def lines():
@@ -93,6 +226,10 @@ def lines():
 
 
 def main():
+    """Print all counts."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--list", action="store_true", help="list what is counted")
+    listed = parser.parse_args().list
     folders = Counter(path.parent for path in TREES)
     inside = {
         folder: [p for p in folder.iterdir() if p.suffix == ".py" or p in folders]
@@ -117,6 +254,17 @@ def main():
     print("circles of imports:", len(groups), *groups)
     print("lines of code:", code)
     print("lines of docstrings:", docs)
+    short = short_functions()
+    for title, found in {
+        "short functions with one caller": list(short.values()),
+        "of these called, not passed on": [short[n] for n in short if n in CALLED],
+        "names that one other file uses": names_of_one_file(),
+        "names with two homes": doubled_names(),
+        "hooks of calibrators": hooks(),
+        "solver loops": solver_loops(),
+    }.items():
+        print(f"{title}:", len(found))
+        print(*(f"    {row}\n" for row in found if listed), sep="", end="")
 
 
 if __name__ == "__main__":
