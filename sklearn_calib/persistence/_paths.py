@@ -112,8 +112,7 @@ def load(
 ) -> Any:
     """Load a fitted model from a file of `save`.
 
-    The file is checked, and nothing in it is executed. Files of all earlier versions
-    can be loaded.
+    The file is checked, and nothing in it is executed.
 
     Parameters
     ----------

@@ -288,18 +288,6 @@ def test_batches_of_a_calibrator_that_takes_arrays():
         np.testing.assert_array_equal(whole, given)
 
 
-class Old(Identity):
-    def _fit(self, logits, codes, sample_weight):
-        pass
-
-
-def test_fit_with_three_arrays_is_told_the_new_line():
-    with pytest.raises(TypeError, match=r"Old._fit must take one argument.*`def _fit"):
-        Old().fit(X, Y)
-    with pytest.raises(TypeError, match=r"`logits, codes, sample_weight = data.arrays"):
-        Old().fit(batches=chunks_of(X, Y), labels=[0, 1, 2])
-
-
 def test_logits_that_look_like_probabilities():
     proba = make_data(3, from_logits=False)[0]
     calibrator = TemperatureScaling(from_logits=True)

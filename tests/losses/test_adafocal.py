@@ -114,20 +114,6 @@ def test_one_bin_by_default():
     torch.testing.assert_close(loss(*batch), inverse_focal_loss(*batch, gamma=0.2))
 
 
-def test_state_of_fifteen_bins():
-    """They were the default of earlier versions, with a step size of 1."""
-    before = AdaFocalLoss(n_bins=15, lambd=1.0)
-    before.update(random_batch()[1], random_batch()[0].softmax(1))
-    for lambd, expected in ((20.0, 1.0), (3.0, 3.0)):
-        loss = AdaFocalLoss(lambd=lambd)
-        loss.load_state_dict(before.state_dict())
-        assert loss.get_params() == AdaFocalLoss(n_bins=15, lambd=expected).get_params()
-        assert torch.equal(loss.gamma, before.gamma)
-        assert torch.equal(loss.edges, before.edges)
-    with pytest.raises(RuntimeError, match="size mismatch"):
-        AdaFocalLoss(n_bins=2).load_state_dict(before.state_dict())
-
-
 @given(
     gamma=st.floats(0.2, 20) | st.floats(-2, -0.2),
     gap=st.floats(-1, 1),

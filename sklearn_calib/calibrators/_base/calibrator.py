@@ -26,7 +26,6 @@ from sklearn_calib._state.schema import (
     Spec,
     StateMixin,
     as_spec,
-    read_parameters,
 )
 from sklearn_calib._validation.arrays import (
     check_numbers,
@@ -470,16 +469,6 @@ class Calibrator(
         benchmarks/studies/bench_calibration_size.py. 0 if it was not measured.
         """
         return 0, 0
-
-    def _validate_params(self) -> None:
-        super()._validate_params()
-        given = [*read_parameters(type(self)._fit, None)]
-        if len(given) != 1:  # that of earlier versions
-            raise TypeError(
-                f"{type(self).__name__}._fit must take one argument, got "
-                f"({', '.join(given)}). Define `def _fit(self, data):` and begin it "
-                f"with `{', '.join(given)} = data.arrays()`."
-            )
 
     def _take_start(self, other: Calibrator) -> None:
         """Set what `other`, of the same input, has before its `_fit` is called."""

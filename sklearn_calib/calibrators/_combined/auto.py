@@ -242,7 +242,7 @@ class AutoCalibrator(Calibrator):
         "calibrators_": ListOf(Object(), "n_calibrators"),
         "weights_": Numbers("n_calibrators + 1", range=FRACTION, total=1),
         "log_losses_": Numbers("n_calibrators + 1", range=NON_NEGATIVE),
-        "offset_": Numbers("n_classes", is_optional=True),
+        "offset_": Numbers("n_classes"),
     }
     _parameter_constraints = {
         **Calibrator._parameter_constraints,
@@ -468,10 +468,9 @@ class AutoCalibrator(Calibrator):
 
     def _calibrate(self, logits: Values) -> Values:
         proba = self._mean(logits)
-        offset = getattr(self, "offset_", None)  # None in files of earlier versions
-        if offset is None or not offset.any():
+        if not self.offset_.any():
             return proba
-        proba *= np.exp(offset)
+        proba *= np.exp(self.offset_)
         proba /= proba.sum(axis=1, keepdims=True)
         return proba.astype(logits.dtype, copy=False)
 

@@ -141,8 +141,7 @@ class JointLogOddsSplineCalibration(_PenalisedCalibrator):
 
     @property
     def _state_schema(self) -> dict[str, Spec]:
-        # Files of earlier versions do not contain them.
-        precision = Numbers(2, range=NON_NEGATIVE, is_optional=True)
+        precision = Numbers(2, range=NON_NEGATIVE)
         curve = {"curve_": CURVE, "curve_precision_": precision}
         return {**super()._state_schema, **curve}
 

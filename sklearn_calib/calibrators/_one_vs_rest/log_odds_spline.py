@@ -154,8 +154,7 @@ class LogOddsSplineCalibration(_OneVsRestCalibrator):
 
     @property
     def _state_schema(self) -> dict[str, Spec]:
-        # Files of earlier versions do not contain them.
-        precision = Numbers("n_maps", 2, range=NON_NEGATIVE, is_optional=True)
+        precision = Numbers("n_maps", 2, range=NON_NEGATIVE)
         return {**super()._state_schema, "prior_precision_": precision}
 
     def _fit_maps(self, data: Blocks, fits: Iterable[Callable[..., Any]]) -> None:

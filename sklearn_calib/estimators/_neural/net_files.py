@@ -305,9 +305,8 @@ def set_plain_state(net, state):
     """Set a state returned by `get_plain_state`."""
     if "__cuda_dependent_attributes__" in state:
         raise ValueError(
-            f"The state of {type(net).__name__} must not contain a pickle, got "
-            "one. It was written by an earlier version, or by someone who wants "
-            "to run code. If you trust it, load and save it with that version."
+            f"The state of {type(net).__name__} must not contain a pickle, which could "
+            "run code, got one."
         )
     vars(net).update(without(state, [_WEIGHTS]))
     if state.get(_WEIGHTS) is not None:
@@ -484,12 +483,10 @@ def get_saved_params(net: Any) -> dict[str, Any]:
         _check_can_be_left_out(name, value)
     saved = {n: v for n, v in params.items() if _is_saved(n)}
     saved["module"] = _name_of_module(net.module)
-    weights = saved.pop("class_weight")
+    weights = saved["class_weight"]
     if isinstance(weights, dict):
         # The keys of a JSON object are strings.
-        weights = [[label, float(weight)] for label, weight in weights.items()]
-    if weights is not None:  # earlier versions load the others
-        saved["class_weight"] = weights
+        saved["class_weight"] = [[label, float(w)] for label, w in weights.items()]
     return {**saved, **_flat_loss(net.loss, net.get_params_for("loss"))}
 
 

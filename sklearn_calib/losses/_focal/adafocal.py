@@ -229,17 +229,6 @@ class AdaFocalLoss(_ValidationBinsLoss, function=adafocal_loss):
         )
         self.register_buffer("gamma", torch.full((n_bins,), float(gamma_initial)))
 
-    def _load_from_state_dict(
-        self, state_dict: dict[str, Any], prefix: str, *args: Any
-    ) -> None:
-        """Load a state, also with the default bins and step of earlier versions."""
-        gamma = state_dict.get(f"{prefix}gamma")
-        if self.n_bins == 1 and gamma is not None and gamma.shape == (15,):
-            self.n_bins = 15
-            self.lambd = 1.0 if self.lambd == 20 else self.lambd
-            self.gamma, self.edges = self.gamma.new_ones(15), self.edges.new_ones(14)
-        super()._load_from_state_dict(state_dict, prefix, *args)
-
     def _learn(self, confidence: np.ndarray, accuracy: np.ndarray) -> dict[str, Any]:
         """Update gamma in the occupied bins."""
         in_use = self.gamma[: len(confidence)]
