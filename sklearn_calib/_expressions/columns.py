@@ -8,10 +8,10 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from scipy.interpolate import CubicHermiteSpline
 
-from sklearn_calib._expressions.tensor import Tensor, Values, node
+from sklearn_calib._expressions.symbol import Symbol, Values, node
 from sklearn_calib._numerics.binning import bin_index
 from sklearn_calib._numerics.softmax import SCALE
-from sklearn_calib._solvers.spline_logistic import Curve, evaluate
+from sklearn_calib._solvers.spline_logistic import Curve, evaluate_curve
 from sklearn_calib._validation.types import Array, Floats
 
 # x and y of points with a line between each two.
@@ -24,7 +24,7 @@ EPSILON = float(np.finfo(np.float64).eps)
 
 def lookup(table: Array, index: Any) -> Any:
     """Return the entries of a table at the indices, which are an array of integers."""
-    if not isinstance(index, Tensor):
+    if not isinstance(index, Symbol):
         return table[index]
     return node("Gather", _constant(index, table), index, n_columns=index.n_columns)
 
@@ -52,7 +52,7 @@ def steps(
     -------
     result : array of shape (n_samples, n_columns)
     """
-    if isinstance(values, Tensor):
+    if isinstance(values, Symbol):
         return Steps(values, knots, side).take(tables)
     return _by_column(
         lambda x, k, table: table[np.searchsorted(k, x, side=side)],
@@ -67,7 +67,7 @@ def bins(values: Values, edges: Sequence[Array], tables: Sequence[Array]) -> Val
     must not move to the next bin by rounding errors. A probability of 1 has none: an
     edge below it stays below it.
     """
-    if isinstance(values, Tensor):
+    if isinstance(values, Symbol):
         limits = [np.where(e < 1, np.nextafter(1.0, 0.0), np.inf) for e in edges]
         raised = [
             np.minimum(own * (1 + 4 * EPSILON), limit)
@@ -94,7 +94,7 @@ def interpolate(values: Values, points: Points | Sequence[Points]) -> Values:
     -------
     result : array of shape (n_samples, n_columns)
     """
-    if isinstance(values, Tensor):
+    if isinstance(values, Symbol):
         return _interpolate(values, _for_each(points, values))
     if isinstance(points, tuple):
         return _interp(values, points)
@@ -103,11 +103,11 @@ def interpolate(values: Values, points: Points | Sequence[Points]) -> Values:
 
 def cubic(values: Values, curves: Curve | Sequence[Curve]) -> Values:
     """Return cubic curves, linear beyond the knots; a list has one for each column."""
-    if isinstance(values, Tensor):
+    if isinstance(values, Symbol):
         return _cubic(values, _for_each(curves, values))
     if isinstance(curves, tuple):
-        return evaluate(curves, values.ravel()).reshape(values.shape)
-    return _by_column(lambda x, curve: evaluate(curve, x), values, curves)
+        return evaluate_curve(curves, values.ravel()).reshape(values.shape)
+    return _by_column(lambda x, curve: evaluate_curve(curve, x), values, curves)
 
 
 def linear(inputs: Sequence[Any], maps: Sequence[Array]) -> Any:
@@ -115,7 +115,7 @@ def linear(inputs: Sequence[Any], maps: Sequence[Array]) -> Any:
 
     The last coefficient of a map is the constant.
     """
-    if isinstance(inputs[0], Tensor):
+    if isinstance(inputs[0], Symbol):
         *slopes, constant = np.array(maps, dtype=np.float64).T
         terms = [each * slope for each, slope in zip(inputs, slopes, strict=True)]
         return sum(terms[1:], terms[0]) + constant
@@ -136,7 +136,7 @@ def _by_column(
     return result
 
 
-def _for_each(table: Any, values: Tensor) -> Sequence[Any]:
+def _for_each(table: Any, values: Symbol) -> Sequence[Any]:
     """Return a table for each column, given one for all of them or for each."""
     return [table] * values.shape[1] if isinstance(table, tuple) else table
 
@@ -153,8 +153,8 @@ def _interp(values: Floats, points: Points) -> Floats:
 # Graphs -------------------------------------------------------------------------------
 
 
-def _constant(like: Tensor, values: Array) -> Tensor:
-    return Tensor(like.graph, like.graph.constant(values), values.dtype)
+def _constant(like: Symbol, values: Array) -> Symbol:
+    return Symbol(like.graph, like.graph.constant(values), values.dtype)
 
 
 class Steps:
@@ -175,7 +175,7 @@ class Steps:
         As in `np.searchsorted`.
     """
 
-    def __init__(self, values: Tensor, knots: Sequence[Array], side: str) -> None:
+    def __init__(self, values: Symbol, knots: Sequence[Array], side: str) -> None:
         # Half of the smallest power of two above the number of knots, which may be 0.
         step = 2 ** max(map(len, knots)).bit_length() // 2
         self.values = values
@@ -192,15 +192,15 @@ class Steps:
             self.index = self.index + is_right.astype(np.int64) * step
             step //= 2
 
-    def take(self, tables: Sequence[Array]) -> Tensor:
+    def take(self, tables: Sequence[Array]) -> Symbol:
         """Return the values of the intervals, from a table for each column."""
         offset = self.width * np.arange(len(tables))
         return self._gather(self._table(tables, self.width, 0.0), self.index + offset)
 
-    def _gather(self, table: Tensor, index: Tensor) -> Tensor:
+    def _gather(self, table: Symbol, index: Symbol) -> Symbol:
         return node("Gather", table, index, n_columns=index.n_columns)
 
-    def _table(self, rows: Sequence[Array], width: int, fill: float) -> Tensor:
+    def _table(self, rows: Sequence[Array], width: int, fill: float) -> Symbol:
         """Add rows of any length as one constant."""
         table = np.full((len(rows), width), fill, dtype=self.values.dtype)
         for row, values in zip(table, rows, strict=True):
@@ -208,7 +208,7 @@ class Steps:
         return _constant(self.values, table.ravel())
 
 
-def _interpolate(values: Tensor, points: Sequence[Points]) -> Tensor:
+def _interpolate(values: Symbol, points: Sequence[Points]) -> Symbol:
     found = Steps(values, [x for x, _ in points], "right")
     # The map is constant below the first point and from the last one.
     start = found.take([np.append(x[0], x) for x, _ in points])
@@ -219,7 +219,7 @@ def _interpolate(values: Tensor, points: Sequence[Points]) -> Tensor:
     return base + rise * ((values - start) / width)
 
 
-def _cubic(values: Tensor, curves: Sequence[Curve]) -> Tensor:
+def _cubic(values: Symbol, curves: Sequence[Curve]) -> Symbol:
     found = Steps(values, [knots for knots, _, _ in curves], "right")
     x = values - found.take([np.append(knots[0], knots) for knots, _, _ in curves])
     # One row for each power, from the third down.

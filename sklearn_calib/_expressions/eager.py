@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_calib._expressions.tensor import Tensor
+from sklearn_calib._expressions.symbol import Symbol
 from sklearn_calib._validation.arrays import device, get_namespace
 
 # Operators of Python, which are the same for the arrays of all libraries.
@@ -74,8 +74,8 @@ def _gather(xp: Any, x: Any, index: Any, axis: int) -> Any:
     return xp.reshape(taken, index.shape)
 
 
-def evaluate(expression: Callable[[Tensor], Tensor], X: Any) -> Any:
+def evaluate(expression: Callable[[Symbol], Symbol], X: Any) -> Any:
     """Return an expression of an array of float32 or float64, on its device."""
     xp, _ = get_namespace(X)
     dtype = np.dtype("float32" if X.dtype == xp.float32 else "float64")
-    return expression(Tensor(_Arrays(X), X, dtype, X.shape[1])).value
+    return expression(Symbol(_Arrays(X), X, dtype, X.shape[1])).value

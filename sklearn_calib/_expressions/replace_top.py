@@ -3,8 +3,8 @@
 import numpy as np
 
 from sklearn_calib._expressions.rows import is_top, softmax
-from sklearn_calib._expressions.tensor import (
-    Tensor,
+from sklearn_calib._expressions.symbol import (
+    Symbol,
     Values,
     exp,
     log,
@@ -41,7 +41,7 @@ def replace_top(logits: Values, confidence: Values, rest: Values) -> Values:
     -------
     proba : array of shape (n_samples, n_classes)
     """
-    if isinstance(logits, Tensor):
+    if isinstance(logits, Symbol):
         return _replace_top(logits, confidence, rest)
     confidence, rest = confidence[:, 0], rest[:, 0]
     rows, top = np.arange(len(logits)), logits.argmax(axis=1)
@@ -59,7 +59,7 @@ def replace_top(logits: Values, confidence: Values, rest: Values) -> Values:
 def keep_top(proba: Values, logits: Values) -> Values:
     """Return `proba` in the dtype of the logits; rounding does not create a tie."""
     proba = proba.astype(logits.dtype, copy=False)
-    if isinstance(logits, Tensor):
+    if isinstance(logits, Symbol):
         if logits.dtype == np.float64:
             return proba
         more = 1 + float(np.finfo(logits.dtype).eps)  # one ulp
@@ -93,7 +93,7 @@ def _row_inverse(logits: Floats, confidence: Floats, rest: Floats) -> Floats:
     return inverse
 
 
-def _replace_top(logits: Tensor, confidence: Tensor, rest: Tensor) -> Tensor:
+def _replace_top(logits: Symbol, confidence: Symbol, rest: Symbol) -> Symbol:
     top = is_top(logits)
     gap = logits.max(axis=1, keepdims=True) - logits
     target = log(rest) - log(confidence)

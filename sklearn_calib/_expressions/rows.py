@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_calib._expressions.tensor import (
-    Tensor,
+from sklearn_calib._expressions.symbol import (
+    Symbol,
     Values,
     exp,
     expit,
@@ -33,12 +33,12 @@ from sklearn_calib._validation.types import Floats
 
 def in_order(values: Values, order: Any) -> Values:
     """Return values in C or Fortran order; sums of rows depend on it in numpy."""
-    return values if isinstance(values, Tensor) else np.asarray(values, order=order)
+    return values if isinstance(values, Symbol) else np.asarray(values, order=order)
 
 
 def softmax(logits: Values) -> Values:
     """Return the softmax of each row."""
-    if not isinstance(logits, Tensor):
+    if not isinstance(logits, Symbol):
         return numeric.softmax(logits)
     proba = exp(logits - _max(logits))
     return proba / _sum(proba)
@@ -46,7 +46,7 @@ def softmax(logits: Values) -> Values:
 
 def log_softmax(logits: Values) -> Values:
     """Return the logarithm of the softmax of each row."""
-    if not isinstance(logits, Tensor):
+    if not isinstance(logits, Symbol):
         return numeric.log_softmax(logits)
     shifted = logits - _max(logits)
     return shifted - log(_sum(exp(shifted)))
@@ -59,14 +59,14 @@ def is_top(values: Any) -> Any:
 
 def lift_zeros(proba: Values, zero: float) -> Values:
     """Raise probabilities to at least `zero`, preserving their order."""
-    if not isinstance(proba, Tensor):
+    if not isinstance(proba, Symbol):
         return numeric.lift_zeros(proba, zero)
     return maximum(proba / 2 + zero, proba)
 
 
 def log_proba_and_rest(logits: Values) -> tuple[Values, Values]:
     """Return log(p) and log(1 - p) of each class from logits, in float64."""
-    if not isinstance(logits, Tensor):
+    if not isinstance(logits, Symbol):
         return class_scores.log_proba_and_rest(logits)
     odds = log_odds(logits)
     return -softplus(-odds), -softplus(odds)
@@ -74,7 +74,7 @@ def log_proba_and_rest(logits: Values) -> tuple[Values, Values]:
 
 def log_odds(logits: Values) -> Values:
     """Return the log-odds log(p / (1 - p)) of each class from logits, in float64."""
-    if not isinstance(logits, Tensor):
+    if not isinstance(logits, Symbol):
         return class_scores.LOG_ODDS.of_all(logits).T
     log_proba = log_softmax(logits.astype(np.float64))
     top = is_top(log_proba)
@@ -84,7 +84,7 @@ def log_odds(logits: Values) -> Values:
 
 def top_log_odds(logits: Values) -> Values:
     """Return the log-odds of the predicted class of each row from logits."""
-    if not isinstance(logits, Tensor):
+    if not isinstance(logits, Symbol):
         _, log_total, _, log_rest = class_scores.summarise_log_odds(logits)
         return (-log_total - log_rest)[:, None]
     return _sum(where(is_top(logits), log_odds(logits), 0.0))
@@ -92,7 +92,7 @@ def top_log_odds(logits: Values) -> Values:
 
 def log_odds_of_proba(log_proba: Values, zero: float) -> Values:
     """Return the log-odds of each class from log-probabilities, in float64."""
-    if not isinstance(log_proba, Tensor):
+    if not isinstance(log_proba, Symbol):
         return class_scores.log_odds_from_proba(zero).of_all(log_proba).T
     log_proba = log_proba.astype(np.float64)
     proba = exp(log_proba)
@@ -106,14 +106,14 @@ def log_odds_of_proba(log_proba: Values, zero: float) -> Values:
 
 def negative_entropy(proba: Values) -> Values:
     """Return the sum of p log p of each row."""
-    if isinstance(proba, Tensor):
+    if isinstance(proba, Symbol):
         return _sum(_xlogx(proba))
     return numeric_confidence.negative_entropy(proba)[:, None]
 
 
 def focal_posterior(proba: Values, gamma: float) -> Values:
     """Return the class probabilities for which `proba` minimises the focal loss."""
-    if not isinstance(proba, Tensor):
+    if not isinstance(proba, Symbol):
         return posteriors.focal_posterior(proba, gamma)
     proba = proba / _sum(proba)
     is_large = proba > 0.5
@@ -128,7 +128,7 @@ def focal_posterior(proba: Values, gamma: float) -> Values:
 
 def mixture(weights: Floats, values: Sequence[Any]) -> Any:
     """Return the weighted sum of probabilities and, last, of uniform ones."""
-    if not isinstance(values[0], Tensor):
+    if not isinstance(values[0], Symbol):
         return np.tensordot(weights, with_uniform(values), 1)
     *others, uniform = weights.tolist()
     terms = [weight * value for weight, value in zip(others, values, strict=True)]
@@ -155,7 +155,7 @@ def by_group(
     `own` contains the function of each group, or None; `index` is the group of each
     row, of shape (n_samples, 1).
     """
-    result, in_graph = function(values), isinstance(values, Tensor)
+    result, in_graph = function(values), isinstance(values, Symbol)
     for k in range(len(own)) if in_graph else np.unique(index):
         if (each := own[k]) is None:
             continue
@@ -195,19 +195,19 @@ def pool(members: Sequence[Values], temperature: Any, offset: Any) -> Values:
     return maximum(softmax(logs / temperature + offset), tiny)
 
 
-def _xlogx(proba: Tensor) -> Tensor:
+def _xlogx(proba: Symbol) -> Symbol:
     """Return p log p, which is 0 for p = 0."""
     return proba * log_of_tiny(proba)
 
 
-def _logsumexp(values: Tensor) -> Tensor:
+def _logsumexp(values: Symbol) -> Symbol:
     largest = _max(values)
     return largest + log(_sum(exp(values - largest)))
 
 
-def _max(values: Tensor) -> Tensor:
+def _max(values: Symbol) -> Symbol:
     return values.max(axis=1, keepdims=True)
 
 
-def _sum(values: Tensor) -> Tensor:
+def _sum(values: Symbol) -> Symbol:
     return values.sum(axis=1, keepdims=True)

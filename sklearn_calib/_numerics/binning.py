@@ -280,7 +280,7 @@ def end_at_data(edges: Floats, low: float, high: float) -> Floats:
     return np.concatenate(([low if low < first else 0.0], edges, [high]))
 
 
-def check_n_bins(n_bins: int, n_samples: int) -> None:
+def check_most_bins(n_bins: int, n_samples: int) -> None:
     """Raise ValueError if `n_bins` exceeds both `MANY_BINS` and the sample size."""
     limit = max(MANY_BINS, n_samples)
     if n_bins > limit:
@@ -297,7 +297,7 @@ def resolve_n_bins(n_bins: int | str, n_samples: int, weight: Weights) -> int:
     return cube_root_n_bins(n_samples if weight is None else weight.sum())
 
 
-def distinct_values(
+def distinct_confidences(
     confidence: Floats, correct: Array, weight: Weights
 ) -> tuple[Floats, Floats, Floats]:
     """Return distinct confidences, their frequencies and the accuracy at each."""

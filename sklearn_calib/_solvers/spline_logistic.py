@@ -97,8 +97,7 @@ def fit_curve(
     Returns
     -------
     curve : tuple of ndarray of shape (n_points,)
-        Knots, and the values and slopes there, for :func:`evaluate`. There are at least
-        two knots.
+        Two knots or more, with the values and slopes there, for `evaluate_curve`.
 
     precision : ndarray of shape (2,)
         The precisions.
@@ -156,7 +155,7 @@ def _make_data(
     return _Data(spline(x).T, x * unit, positives / mass, mass)
 
 
-def evaluate(curve: Curve, x: Floats) -> Floats:
+def evaluate_curve(curve: Curve, x: Floats) -> Floats:
     """Return the values of the curve, which is linear beyond the knots."""
     knots, values, slopes = curve
     unit = magnitude(knots)
@@ -465,8 +464,7 @@ def fit_joint_curve(
     Returns
     -------
     curve : tuple of ndarray of shape (n_points,)
-        Knots, and the values and slopes there, for `evaluate`. There are at least two
-        knots.
+        Two knots or more, with the values and slopes there, for `evaluate_curve`.
 
     precision : ndarray of shape (2,)
         The precisions.
@@ -578,7 +576,7 @@ class _JointData:
 
     def coefficients(self, curve: Curve) -> Floats:
         """Return those of the closest curve, up to a constant."""
-        change = evaluate(curve, self.knots) - self.knots
+        change = evaluate_curve(curve, self.knots) - self.knots
         functions = np.column_stack([self.at_knots, np.ones_like(change)])
         return np.linalg.lstsq(functions, change)[0][:-1]
 

@@ -10,21 +10,21 @@ import torch
 from torch import nn
 
 from sklearn_calib._expressions.eager import SYMBOLS
-from sklearn_calib._expressions.tensor import Tensor
+from sklearn_calib._expressions.symbol import Symbol
 
 
 def gather(x: torch.Tensor, index: torch.Tensor, axis: int = 0) -> torch.Tensor:
     return x[index] if axis == 0 else x.index_select(axis, index)
 
 
-def maximum(x: Any, other: Any) -> torch.Tensor:
+def _maximum(x: Any, other: Any) -> torch.Tensor:
     if not isinstance(x, torch.Tensor):
         x, other = other, x
     is_tensor = isinstance(other, torch.Tensor)
     return torch.maximum(x, other) if is_tensor else x.clamp_min(other)
 
 
-def minimum(x: Any, other: Any) -> torch.Tensor:
+def _minimum(x: Any, other: Any) -> torch.Tensor:
     if not isinstance(x, torch.Tensor):
         x, other = other, x
     is_tensor = isinstance(other, torch.Tensor)
@@ -39,8 +39,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "Exp": torch.exp,
     "Gather": gather,
     "Log": torch.log,
-    "Max": maximum,
-    "Min": minimum,
+    "Max": _maximum,
+    "Min": _minimum,
     "ReduceMax": lambda x, axes: x.amax(axes, keepdim=True),
     "ReduceMean": lambda x, axes: x.mean(axes, keepdim=True),
     "ReduceSum": lambda x, axes: x.sum(axes, keepdim=True),
@@ -74,7 +74,7 @@ class CalibratorModule(nn.Module):
 
     def __init__(
         self,
-        expression: Callable[[Tensor], Tensor],
+        expression: Callable[[Symbol], Symbol],
         name: str,
         n_columns: int,
         *,
@@ -88,7 +88,7 @@ class CalibratorModule(nn.Module):
         self.numbers: dict[str, Any] = {}
         graph = _Steps(self)
         graph.add("Input", [])
-        self.output = expression(Tensor(graph, 0, np.float64)).value
+        self.output = expression(Symbol(graph, 0, np.float64)).value
         self.steps = graph.steps[1:]
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:

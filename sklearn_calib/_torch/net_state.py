@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from sklearn_calib._torch.processes import unwrapped
+from sklearn_calib._validation.arrays import first_line
 
 _STRUCTURE = "structure"
 
@@ -71,11 +72,6 @@ def _check_is_stored(content):
         size = sum(entry.file_size for entry in archive.infolist())
     if size > len(content):
         raise ValueError(f"its {len(content)} bytes would become {size} bytes")
-
-
-def first_line(error):
-    """Return the first line of an error message, without torch's advice on pickles."""
-    return str(error).strip().partition("\n")[0].rstrip(".:")
 
 
 def _pack(value, tensors):

@@ -262,6 +262,11 @@ def shorten(text: str) -> str:
     return text if len(text) <= LONGEST_TEXT else f"{text[:half]} ... {text[-half:]}"
 
 
+def first_line(error: Exception) -> str:
+    """Return the first line of a library's message, without the mark at its end."""
+    return shorten(str(error).strip().partition("\n")[0].rstrip(".:"))
+
+
 def is_plain(values: Any) -> bool:
     """Whether values are a matrix of finite floats, as `check_array` returns them.
 

@@ -240,7 +240,7 @@ def _check_one_kind(types: set[type], name: str) -> Any:
     return next(iter(kinds), None)
 
 
-def classes_of(y_true: ArrayLike, labels: ArrayLike | None) -> Array:
+def column_classes(y_true: ArrayLike, labels: ArrayLike | None) -> Array:
     """Return the class label of each column as an array."""
     if labels is None:
         return np.unique(as_labels(y_true, "y_true"))

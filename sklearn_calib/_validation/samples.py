@@ -32,8 +32,8 @@ from sklearn_calib._validation.declarations import StrOptions
 from sklearn_calib._validation.fit_warnings import warn
 from sklearn_calib._validation.labels import (
     as_labels,
-    classes_of,
     code_of_label,
+    column_classes,
     encode_labels,
     one_column,
 )
@@ -123,7 +123,7 @@ def check_columns(values: Any, y_true: Any, labels: Any, name: str = "y_proba") 
     if labels is None and np.shape(y_true)[1:] not in ((), (1,)):
         classes = column_names(y_true)
     else:
-        classes = classes_of(y_true, labels).ravel().tolist()
+        classes = column_classes(y_true, labels).ravel().tolist()
     if len(classes) != len(names):  # other checks refuse it
         return
     code_of, is_default = _codes_by_name(classes), _are_default(names)
@@ -542,7 +542,7 @@ def _in_memory(
     if pos_label is None:
         choose_positive(y_true, proba, labels, None)
         return Samples(proba, codes, weight, resolve_mode(mode, proba, **default))
-    classes = classes_of(y_true, labels)
+    classes = column_classes(y_true, labels)
     swaps, mode = _positive(pos_label, mode, classes, proba.ndim, is_symmetric)
     if swaps:
         codes = 1 - codes
@@ -603,7 +603,7 @@ def _positive_last(
         if not is_array_api(y_true):  # those of a device are numbers
             choose_positive(y_true, y_proba, labels, None)
         return y_proba, labels, mode
-    classes = classes_of(on_cpu(y_true), on_cpu(labels))
+    classes = column_classes(on_cpu(y_true), on_cpu(labels))
     swaps, mode = _positive(pos_label, mode, classes, y_proba.ndim, is_symmetric)
     if swaps:
         classes = classes[::-1].copy()

@@ -6,7 +6,7 @@ torch and ONNX, and calibrates arrays on other devices.
 
 from sklearn_calib._expressions.columns import interpolate, lookup, steps
 from sklearn_calib._expressions.rows import is_top, log_odds, log_softmax, softmax
-from sklearn_calib._expressions.tensor import (
+from sklearn_calib._expressions.symbol import (
     clip,
     exp,
     expit,

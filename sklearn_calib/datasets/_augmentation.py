@@ -98,7 +98,7 @@ class Mixup:
             Mixed weights.
         """
         self._check_alpha()
-        check_tensors(X=X, target=target)
+        check_are_tensors(X=X, target=target)
         alpha = torch.tensor(float(self.alpha))
         lam = torch.distributions.Beta(alpha, alpha).sample().item()
         order = torch.randperm(len(X), device=X.device)
@@ -353,7 +353,7 @@ def _check_n_views(value: Any) -> None:
 
 def _check_dimensions(X: Any, n_dimensions: int, wanted: str, other: str) -> None:
     """Raise an error unless the batch has `n_dimensions` dimensions."""
-    check_tensors(X=X)
+    check_are_tensors(X=X)
     if X.ndim != n_dimensions:
         raise ValueError(
             f"X must be {wanted}, got shape {tuple(X.shape)}. Use {other}, or a "
@@ -361,7 +361,7 @@ def _check_dimensions(X: Any, n_dimensions: int, wanted: str, other: str) -> Non
         )
 
 
-def check_tensors(**values: Any) -> None:
+def check_are_tensors(**values: Any) -> None:
     """Raise TypeError unless all values are tensors; the keywords are their names."""
     for name, value in values.items():
         if not isinstance(value, Tensor):

@@ -30,7 +30,7 @@ FEWEST_ROWS = 256
 N_BLOCKS = 8
 
 
-class Sums(NamedTuple):
+class BatchSums(NamedTuple):
     """Sums over samples; those of batches add up."""
 
     counts: Floats  # (2,), batches and samples
@@ -38,9 +38,9 @@ class Sums(NamedTuple):
     bins: Floats  # (3, n_problems, n_bins), of weight, probability, occurrence
     log_ratios: Floats  # (n_alternatives,), log-likelihood ratios
 
-    def add(self, other: Sums) -> Sums:
+    def add(self, other: BatchSums) -> BatchSums:
         """Return the sums of both."""
-        return Sums(*(one + two for one, two in zip(self, other, strict=True)))
+        return BatchSums(*(one + two for one, two in zip(self, other, strict=True)))
 
 
 class Alternatives:
@@ -78,13 +78,13 @@ class Alternatives:
             for (name, shape), part in zip(self.shapes.items(), parts, strict=True)
         }
 
-    def empty(self) -> Sums:
+    def empty(self) -> BatchSums:
         """Return the sums of a batch without samples."""
         bins = np.zeros((3, self.n_problems, self.n_bins))
         counts = np.array([1.0, 0.0])
-        return Sums(counts, np.zeros(4), bins, np.zeros(sum(self.sizes)))
+        return BatchSums(counts, np.zeros(4), bins, np.zeros(sum(self.sizes)))
 
-    def sums(self, proba: Floats, codes: Ints, weight: Weights) -> Sums:
+    def sums(self, proba: Floats, codes: Ints, weight: Weights) -> BatchSums:
         """Return the sums of a batch of at least one sample."""
         total = self.empty()
         total.counts[1] = len(codes) if weight is None else np.count_nonzero(weight)
@@ -223,7 +223,7 @@ def bet(
     return log_ratios + np.logaddexp(log_wealth, log_weight(start) + log_prior)
 
 
-def join_blocks(blocks: list[Sums], values: list[float]) -> None:
+def join_blocks(blocks: list[BatchSums], values: list[float]) -> None:
     """Add up neighbouring blocks of the same size while there are too many of them.
 
     The numbers of batches in blocks are powers of two and depend only on the total. Of
@@ -240,7 +240,7 @@ def join_blocks(blocks: list[Sums], values: list[float]) -> None:
         size *= 2
 
 
-def replay(blocks: list[Sums], log_prior: Floats) -> tuple[Floats, Floats]:
+def replay(blocks: list[BatchSums], log_prior: Floats) -> tuple[Floats, Floats]:
     """Return the wealth if bets begin with blocks, and its value after each block."""
     wealth, values, n_batches = np.full(len(log_prior), -np.inf), [], 0.0
     for block in blocks:
@@ -250,13 +250,15 @@ def replay(blocks: list[Sums], log_prior: Floats) -> tuple[Floats, Floats]:
     return wealth, np.array(values)
 
 
-def starts_of(blocks: list[Sums]) -> Ints:
+def starts_of(blocks: list[BatchSums]) -> Ints:
     """Return the index of the first batch of each block."""
     ends = np.cumsum([block.counts[0] for block in blocks])
     return np.concatenate([[0], ends[:-1]]).astype(int)
 
 
-def log_evidence(blocks: list[Sums], alternatives: Alternatives) -> dict[str, Floats]:
+def log_evidence(
+    blocks: list[BatchSums], alternatives: Alternatives
+) -> dict[str, Floats]:
     """Return the log marginal likelihood ratio of each cause, since each block.
 
     A cause is a change of the class priors, of the temperature, or of anything else. In

@@ -15,7 +15,7 @@ from sklearn_calib._sklearn.metric_options import (
 )
 from sklearn_calib._validation.arrays import as_numbers, on_cpu, shown
 from sklearn_calib._validation.declarations import TARGETS, validate_params
-from sklearn_calib._validation.labels import classes_of
+from sklearn_calib._validation.labels import column_classes
 from sklearn_calib._validation.probabilities import check_proba
 from sklearn_calib._validation.samples import (
     as_columns,
@@ -150,11 +150,11 @@ def label_shift_calibration_error(
     pos_label = fixed_by_partial(metric, "pos_label", None)
     numbers = as_numbers(on_cpu(y_proba), "y_proba")
     labels = choose_positive(y_true, numbers, labels, pos_label)
-    known = labels if pos_label is None else classes_of(y_true, labels)
+    known = labels if pos_label is None else column_classes(y_true, labels)
     data = y_true, y_proba, known, sample_weight
     proba, codes, weight = read_samples(*data, "canonical").proba()
     counts = np.bincount(codes, weight, minlength=proba.shape[1])
-    classes = classes_of(y_true, labels)
+    classes = column_classes(y_true, labels)
     if not counts.all():
         raise ValueError(
             "y_true must contain samples of all classes, with weights above 0, got "

@@ -30,7 +30,7 @@ from sklearn_calib.deployment._evidence import (
     N_BLOCKS,
     RESOLUTION,
     Alternatives,
-    Sums,
+    BatchSums,
     bet,
     join_blocks,
     log_evidence,
@@ -479,7 +479,7 @@ class CalibrationMonitor(Accumulator):
         n_classes = len(self.labels)
         return _alternatives(self.mode, n_classes, self.n_bins, self.tolerance)
 
-    def _append(self, new: Sums) -> Self:
+    def _append(self, new: BatchSums) -> Self:
         """Bet on a batch, and add its sums to the history."""
         alternatives = self._alternatives()
         if not self._has_seen():
@@ -500,7 +500,7 @@ class CalibrationMonitor(Accumulator):
         return -float(np.log(self.alpha))
 
     def _start(
-        self, blocks: list[Sums], values: list[float], log_wealth: Floats
+        self, blocks: list[BatchSums], values: list[float], log_wealth: Floats
     ) -> None:
         """Set the state to that after blocks of batches."""
         self._settings_seen = self._settings()
@@ -564,12 +564,14 @@ class CalibrationMonitor(Accumulator):
         return state
 
     def _set_state(self, state: dict[str, Any]) -> None:
-        blocks = Sums(*(state[f"{name}_"] for name in Sums._fields))
+        blocks = BatchSums(*(state[f"{name}_"] for name in BatchSums._fields))
         _check_sums(blocks)
         if not len(blocks.counts):
             return
         values, wealth = state["log_e_values_"].tolist(), state["log_wealth_"]
-        self._start([Sums(*row) for row in zip(*blocks, strict=True)], values, wealth)
+        self._start(
+            [BatchSums(*row) for row in zip(*blocks, strict=True)], values, wealth
+        )
         largest, alarm_at = state["largest_log_e_value_"], state.get("alarm_at_", -1.0)
         is_alarm = largest >= self._threshold()
         if largest < self.largest_log_e_value_:
@@ -583,7 +585,7 @@ class CalibrationMonitor(Accumulator):
         self.alarm_at_ = int(alarm_at) if is_alarm else None
 
 
-def _check_sums(blocks: Sums) -> None:
+def _check_sums(blocks: BatchSums) -> None:
     """Raise ValueError unless the sums are those of batches, for each block."""
     batches, samples = blocks.counts.T
     sizes, n_blocks = np.unique(batches, return_counts=True)

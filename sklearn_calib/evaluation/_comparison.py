@@ -42,7 +42,7 @@ from sklearn_calib._validation.declarations import (
     validate_params,
 )
 from sklearn_calib._validation.fit_warnings import without_warnings
-from sklearn_calib._validation.labels import as_labels, classes_of, encode_labels
+from sklearn_calib._validation.labels import as_labels, column_classes, encode_labels
 from sklearn_calib._validation.probabilities import check_proba, check_sample_weight
 from sklearn_calib._validation.samples import as_columns, check_columns, choose_positive
 from sklearn_calib._validation.types import (
@@ -385,7 +385,7 @@ def _predict(
             f"and {len(y)} labels. Pass both for the same samples."
         )
     encode_labels(y, labels=labels, n_classes=proba.shape[1], name="y")
-    classes = classes_of(y, labels)
+    classes = column_classes(y, labels)
     check_columns(estimator, y, classes, where)
     return proba, classes
 

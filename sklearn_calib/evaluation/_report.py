@@ -19,7 +19,7 @@ from sklearn_calib._validation.declarations import (
     validate_params,
 )
 from sklearn_calib._validation.groups import group_members
-from sklearn_calib._validation.labels import classes_of
+from sklearn_calib._validation.labels import column_classes
 from sklearn_calib._validation.probabilities import check_sample_weight
 from sklearn_calib._validation.samples import read_samples, top_label_correct
 from sklearn_calib._validation.types import Array, Floats, Ints, Options, Seed, Weights
@@ -172,7 +172,7 @@ def calibration_report(
 
     samples = read_samples(y_true, y_proba, labels, sample_weight, "canonical")
     proba, codes, weight = samples.proba()
-    names = list(classes_of(y_true, labels))
+    names = list(column_classes(y_true, labels))
     options: Options = {"n_bins": n_bins, "strategy": strategy}
     interval: Options = {"n_resamples": n_resamples, "random_state": random_state}
     interval["confidence_level"] = confidence_level

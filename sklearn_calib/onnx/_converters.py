@@ -16,7 +16,7 @@ from sklearn_calib._expressions.rows import (
     pool,
     softmax,
 )
-from sklearn_calib._expressions.tensor import Tensor, hstack, maximum, node, where
+from sklearn_calib._expressions.symbol import Symbol, hstack, maximum, node, where
 from sklearn_calib._sklearn.response import codes_among
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib.calibrators import (
@@ -27,7 +27,7 @@ from sklearn_calib.calibrators import (
 from sklearn_calib.onnx._onnx_graph import (
     ConversionError,
     Graph,
-    Source,
+    GraphInput,
     network,
     part,
     table,
@@ -35,26 +35,26 @@ from sklearn_calib.onnx._onnx_graph import (
 )
 
 # Graph, fitted model, data and dtype of the result, to probabilities.
-Proba: TypeAlias = Callable[[Graph, Any, Sequence[Source], Any], Tensor]
+Proba: TypeAlias = Callable[[Graph, Any, Sequence[GraphInput], Any], Symbol]
 
 
 def calibrator_proba(
-    graph: Graph, model: Any, sources: Sequence[Source], dtype: Any
-) -> Tensor:
+    graph: Graph, model: Any, sources: Sequence[GraphInput], dtype: Any
+) -> Symbol:
     return model._in_graph(table(graph, sources, dtype))
 
 
 def calibrated_proba(
-    graph: Graph, model: Any, sources: Sequence[Source], dtype: Any
-) -> Tensor:
+    graph: Graph, model: Any, sources: Sequence[GraphInput], dtype: Any
+) -> Symbol:
     pairs = model.calibrated_classifiers_
     members = [pair_proba(graph, model, pair, sources, dtype) for pair in pairs]
     return pool(members, model.pool_temperature_, model.pool_offset_)
 
 
 def pair_proba(
-    graph: Graph, model: Any, pair: Any, sources: Sequence[Source], dtype: Any
-) -> Tensor:
+    graph: Graph, model: Any, pair: Any, sources: Sequence[GraphInput], dtype: Any
+) -> Symbol:
     """Return the calibrated probabilities of the classifier of one fold."""
     if pair.from_logits and pair.response_method == "predict_logits":
         raise ConversionError(
@@ -84,7 +84,7 @@ def pair_proba(
     return maximum(proba, np.finfo(dtype).tiny)
 
 
-def all_columns(pair: Any, scores: Tensor) -> Tensor:
+def all_columns(pair: Any, scores: Symbol) -> Symbol:
     """Return scores with a column for each class, as `predict_scores`."""
     present = pair.estimator.classes_
     if isinstance(present, list):
@@ -104,7 +104,7 @@ def all_columns(pair: Any, scores: Tensor) -> Tensor:
     return aligned(scores, present, pair.classes, pair.from_logits)
 
 
-def aligned(scores: Tensor, present: Any, classes: Any, from_logits: bool) -> Tensor:
+def aligned(scores: Symbol, present: Any, classes: Any, from_logits: bool) -> Symbol:
     """Return scores with a column for each of `classes`, as `align_columns`."""
     codes = codes_among(present, classes)
     if codes == [*range(len(classes))]:
@@ -113,32 +113,34 @@ def aligned(scores: Tensor, present: Any, classes: Any, from_logits: bool) -> Te
     columns = [column_of.get(code, len(codes)) for code in range(len(classes))]
     if len(codes) == len(classes):
         return scores[:, columns]
-    smallest = -row_max(-scores)
+    smallest = -largest_score(-scores)
     if not from_logits:
-        between = (scores > 0.0) & (scores < row_max(scores))
-        positive = -row_max(-where(between, scores, np.inf))
+        between = (scores > 0.0) & (scores < largest_score(scores))
+        positive = -largest_score(-where(between, scores, np.inf))
         smallest = where(positive < np.inf, positive, smallest)
     filled = hstack([scores, smallest])[:, columns]
     return filled if from_logits else filled / filled.sum(axis=1, keepdims=True)
 
 
-def row_max(scores: Tensor) -> Tensor:
+def largest_score(scores: Symbol) -> Symbol:
     return scores.max(axis=1, keepdims=True)
 
 
-def last_column(scores: Tensor) -> Tensor:
+def last_column(scores: Symbol) -> Symbol:
     return scores[:, [-1]]
 
 
-def part_proba(graph: Graph, model: Any, scores: Tensor) -> Tensor:
+def part_proba(graph: Graph, model: Any, scores: Symbol) -> Symbol:
     """Return the probabilities of a calibrator or classifier of scores."""
     kind = typed(scores.dtype, [None, model.n_features_in_])
     if model.n_features_in_ == 1:
         scores = last_column(scores)
-    return part(graph, model, [Source("scores", scores.value, kind)]).cast(scores.dtype)
+    return part(graph, model, [GraphInput("scores", scores.value, kind)]).cast(
+        scores.dtype
+    )
 
 
-def margin_proba(graph: Graph, calibrator: Any, margins: Tensor) -> Tensor:
+def margin_proba(graph: Graph, calibrator: Any, margins: Symbol) -> Symbol:
     """Return the probabilities of a calibrator of margins, one for each target."""
     per_label, scaled = calibrator.per_label_, margins / calibrator.scale_
     if isinstance(calibrator.classes_, list):
@@ -150,8 +152,8 @@ def margin_proba(graph: Graph, calibrator: Any, margins: Tensor) -> Tensor:
 
 
 def prior_shift_proba(
-    graph: Graph, model: Any, sources: Sequence[Source], dtype: Any
-) -> Tensor:
+    graph: Graph, model: Any, sources: Sequence[GraphInput], dtype: Any
+) -> Symbol:
     classifier = model.estimator_
     proba = part(graph, classifier, sources).cast(dtype)
     proba = aligned(proba, classifier.classes_, model.classes_, False)
@@ -160,12 +162,12 @@ def prior_shift_proba(
     return softmax(log_of_tiny(proba) + log_ratio)
 
 
-def neural_logits(graph: Graph, model: Any, sources: Sequence[Source]) -> Tensor:
+def neural_logits(graph: Graph, model: Any, sources: Sequence[GraphInput]) -> Symbol:
     X = table(graph, sources, model._data_dtype or model.dtype)
     return network(graph, model.module_, X, input_shape(model, sources))
 
 
-def refcal_logits(graph: Graph, model: Any, sources: Sequence[Source]) -> Tensor:
+def refcal_logits(graph: Graph, model: Any, sources: Sequence[GraphInput]) -> Symbol:
     X = table(graph, sources, model._data_dtype or model.dtype)
     encoder, head = model.encoder_, model.head_
     embeddings = network(graph, encoder, X, input_shape(model, sources))
@@ -173,7 +175,7 @@ def refcal_logits(graph: Graph, model: Any, sources: Sequence[Source]) -> Tensor
     return network(graph, head.module_, embeddings.astype(X.dtype), width)
 
 
-def posterior(model: Any, proba: Tensor) -> Tensor:
+def posterior(model: Any, proba: Symbol) -> Symbol:
     """Return the class posterior if a NeuralClassifier has `posterior=True`."""
     from sklearn_calib.losses import FocalLoss
 
@@ -188,7 +190,7 @@ def posterior(model: Any, proba: Tensor) -> Tensor:
     )
 
 
-def input_shape(model: Any, sources: Sequence[Source]) -> tuple[int, ...]:
+def input_shape(model: Any, sources: Sequence[GraphInput]) -> tuple[int, ...]:
     """Return the shape of one sample."""
     if len(sources) == 1 and len(sources[0].type.shape) > 2:
         return tuple(sources[0].type.shape[1:])
@@ -277,16 +279,16 @@ def network_converter(logits: Any, last: Callable[[Any], Any]) -> Any:
 
 def open_graph(
     scope: Any, operator: Any, container: Any
-) -> tuple[Graph, Any, list[Source], Any]:
+) -> tuple[Graph, Any, list[GraphInput], Any]:
     """Return the graph, the model, its data and the dtype of its probabilities."""
     sources = [
-        Source(each.raw_name, each.full_name, each.type) for each in operator.inputs
+        GraphInput(each.raw_name, each.full_name, each.type) for each in operator.inputs
     ]
     dtype = output_dtype(operator.inputs)
     return Graph(scope, container), operator.raw_operator, sources, dtype
 
 
-def add_outputs(graph: Graph, operator: Any, proba: Tensor, output: Tensor) -> None:
+def add_outputs(graph: Graph, operator: Any, proba: Symbol, output: Symbol) -> None:
     """Name the outputs: the labels with the largest probabilities, and `output`."""
     label, values = (each.full_name for each in operator.outputs)
     graph.add("Identity", [output.value], values)

@@ -15,7 +15,7 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_calib._validation.arrays import as_array, is_instance, shown
+from sklearn_calib._validation.arrays import as_array, first_line, is_instance, shown
 from sklearn_calib._validation.types import Array, Floats
 from sklearn_calib._version import __version__
 
@@ -105,7 +105,7 @@ def to_onnx(
         register,
         register_calibrators,
     )
-    from sklearn_calib.onnx._onnx_graph import to_proto, unwrapped
+    from sklearn_calib.onnx._onnx_graph import inner_model, to_proto
 
     _check_model(model)
     check_is_fitted(model)
@@ -118,7 +118,7 @@ def to_onnx(
     register(with_networks="torch" in sys.modules)
     register_calibrators()
     with corrected_trees():
-        proto = to_proto(unwrapped(model), _initial_types(columns), opset)
+        proto = to_proto(inner_model(model), _initial_types(columns), opset)
     _add_metadata(proto, model)
     if atol < np.inf:
         labels, proba = _run(proto, columns)
@@ -234,8 +234,6 @@ def _run(proto: ModelProto, X: Any) -> list[Any]:
     """Return the labels and the probabilities of the exported model."""
     from onnxruntime import InferenceSession, SessionOptions
 
-    from sklearn_calib.onnx._onnx_graph import first_line
-
     options = SessionOptions()
     options.log_severity_level = 3  # skl2onnx leaves constants that are not used
     try:
@@ -246,7 +244,7 @@ def _run(proto: ModelProto, X: Any) -> list[Any]:
     except Exception as error:
         raise ValueError(
             "onnxruntime cannot run the exported model for this X: "
-            f"{first_line(error).rstrip('.')}.{_hint_at_float32(X)}"
+            f"{first_line(error)}.{_hint_at_float32(X)}"
         ) from error
 
 
@@ -274,9 +272,9 @@ def _name_of_calibrator(model: Any) -> str:
     )
     from sklearn_calib.deployment import PriorShiftClassifier
     from sklearn_calib.estimators import CalibratedClassifier
-    from sklearn_calib.onnx._onnx_graph import last_step, unwrapped
+    from sklearn_calib.onnx._onnx_graph import inner_model, last_step
 
-    last = last_step(unwrapped(model))
+    last = last_step(inner_model(model))
     if isinstance(last, PriorShiftClassifier):
         return _name_of_calibrator(last.estimator_)
     if isinstance(last, CalibratedClassifier):

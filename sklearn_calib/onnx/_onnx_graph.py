@@ -14,7 +14,8 @@ from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.svm import LinearSVC
 
-from sklearn_calib._expressions.tensor import Tensor, hstack
+from sklearn_calib._expressions.symbol import Symbol, hstack
+from sklearn_calib._validation.arrays import first_line
 
 # Steps of a Pipeline that return the data.
 OMITTED = (None, "passthrough")
@@ -88,7 +89,7 @@ class ConversionError(ValueError):
     """A model cannot be converted, for a reason that names the parameter."""
 
 
-class Source(NamedTuple):
+class GraphInput(NamedTuple):
     """Data that a model is applied to: names outside of and in the graph, and type."""
 
     raw_name: str
@@ -96,14 +97,14 @@ class Source(NamedTuple):
     type: Any
 
 
-def unwrapped(model: Any) -> Any:
+def inner_model(model: Any) -> Any:
     """Return the fitted model inside frozen estimators and searches."""
     if isinstance(model, FrozenEstimator):
-        return unwrapped(model.estimator)
+        return inner_model(model.estimator)
     if isinstance(model, GridSearchCV | RandomizedSearchCV):
-        return unwrapped(model.best_estimator_)
+        return inner_model(model.best_estimator_)
     if isinstance(model, Pipeline):
-        steps = [(name, unwrapped(step)) for name, step in model.steps]
+        steps = [(name, inner_model(step)) for name, step in model.steps]
         return Pipeline([(n, step) for n, step in steps if step not in OMITTED])
     return model
 
@@ -148,37 +149,33 @@ def to_proto(
         hint = " If all columns of X are numbers, try X.to_numpy()."
         raise ConversionError(
             "model must consist of estimators that skl2onnx can convert, got "
-            f"{name}: {first_line(error)}{hint if len(initial_types) > 1 else ''}"
+            f"{name}: {first_line(error)}.{hint if len(initial_types) > 1 else ''}"
         ) from error
 
 
-def first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]
-
-
 def part(
-    graph: Graph, model: Any, sources: Sequence[Source], *, raw_scores: bool = False
-) -> Tensor:
+    graph: Graph, model: Any, sources: Sequence[GraphInput], *, raw_scores: bool = False
+) -> Symbol:
     """Add a fitted classifier to the graph; return its probabilities.
 
     With `raw_scores`, return the values of its decision function. skl2onnx computes
     some classifiers in float32 for any data, so the dtype is not known.
     """
     types = [(source.raw_name, source.type) for source in sources]
-    proto = to_proto(unwrapped(model), types, graph.opset, raw_scores=raw_scores)
+    proto = to_proto(inner_model(model), types, graph.opset, raw_scores=raw_scores)
     inputs = [value.name for value in proto.graph.input]
     names = [source.name for source in sources]
     output = graph.inline(proto, dict(zip(inputs, names, strict=True)))[-1]
-    return Tensor(graph, output, np.float64)
+    return Symbol(graph, output, np.float64)
 
 
-def table(graph: Graph, sources: Sequence[Source], dtype: Any) -> Tensor:
+def table(graph: Graph, sources: Sequence[GraphInput], dtype: Any) -> Symbol:
     """Return all columns as one array."""
     from skl2onnx.common.data_types import guess_numpy_type
 
     return hstack(
         [
-            Tensor(graph, source.name, guess_numpy_type(source.type)).astype(dtype)
+            Symbol(graph, source.name, guess_numpy_type(source.type)).astype(dtype)
             for source in sources
         ]
     )
@@ -192,7 +189,7 @@ def typed(dtype: Any, shape: Sequence[Any]) -> Any:
     return kind([*shape])
 
 
-def network(graph: Graph, module: Any, X: Tensor, shape: tuple[int, ...]) -> Tensor:
+def network(graph: Graph, module: Any, X: Symbol, shape: tuple[int, ...]) -> Symbol:
     """Add a torch module to the graph; return its first output in float64."""
     import torch
 
@@ -210,8 +207,8 @@ def network(graph: Graph, module: Any, X: Tensor, shape: tuple[int, ...]) -> Ten
     except Exception as error:
         raise ConversionError(
             "module must be a network that torch.onnx.export can convert, got "
-            f"{type(module).__name__}: {first_line(error)}"
+            f"{type(module).__name__}: {first_line(error)}."
         ) from error
     proto = program.model_proto
     output = graph.inline(proto, {proto.graph.input[0].name: X.value})[0]
-    return Tensor(graph, output, X.dtype).astype(np.float64)
+    return Symbol(graph, output, X.dtype).astype(np.float64)

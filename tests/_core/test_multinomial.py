@@ -85,7 +85,7 @@ def test_derivatives(kind, data):
     rng = np.random.default_rng(1)
     center = kind.identity(4)
     ridge, at, along = rng.uniform(size=(3, *center.shape))
-    problem = multinomial.Problem(kind, array_blocks(*data), ridge, center)
+    problem = multinomial.Objective(kind, array_blocks(*data), ridge, center)
     value = objective(kind, data, ridge, center)
 
     def gradient(flat):

@@ -9,7 +9,11 @@ from sklearn.linear_model import LogisticRegression
 
 from sklearn_calib._numerics.sample_blocks import array_blocks
 from sklearn_calib._solvers import spline_logistic
-from sklearn_calib._solvers.spline_logistic import evaluate, fit_curve, fit_joint_curve
+from sklearn_calib._solvers.spline_logistic import (
+    evaluate_curve,
+    fit_curve,
+    fit_joint_curve,
+)
 
 
 def wavy(x):
@@ -85,7 +89,7 @@ def test_without_priors_it_agrees_with_splinecalib(reference):
     n_knots = len(inputs["knots"])
     curve = fit_free(x, y, np.ones(len(x)), n_knots, NO_PRIORS)
     assert curve[0] == pytest.approx(inputs["knots"], rel=1e-12)
-    proba = expit(evaluate(curve, np.array(inputs["test_log_odds"])))
+    proba = expit(evaluate_curve(curve, np.array(inputs["test_log_odds"])))
     assert proba == pytest.approx(expected["proba"], abs=1e-5)
 
 
@@ -105,7 +109,7 @@ def test_a_monotone_curve_does_not_decrease():
     for seed in range(20):
         x, y = draw(100, seed, lambda x: np.sin(3 * x))
         both = [
-            evaluate(
+            evaluate_curve(
                 fit_curve(x, y, np.ones(100), n_knots=9, is_monotone=each)[0], grid
             )
             for each in (False, True)
@@ -157,7 +161,7 @@ def test_many_values_are_averaged_almost_without_loss(monkeypatch):
     for most in (8192, 10**6):
         monkeypatch.setattr(spline_logistic, "MAX_VALUES", most)
         curve, _ = fit_curve(x, y, np.ones(20_000), n_knots=20, is_monotone=True)
-        curves.append(expit(evaluate(curve, grid)))
+        curves.append(expit(evaluate_curve(curve, grid)))
     assert curves[0] == pytest.approx(curves[1], abs=1e-3)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from sklearn_calib._solvers.spline_logistic import evaluate
+from sklearn_calib._solvers.spline_logistic import evaluate_curve
 from sklearn_calib.calibrators import (
     IsotonicCalibration,
     JointLogOddsSplineCalibration,
@@ -43,7 +43,9 @@ def test_beyond_the_data_the_curve_is_linear(monotone):
     calibrator = LogOddsSplineCalibration(monotone=monotone, from_logits=True)
     (curve,) = calibrator.fit(*draw(1000)).maps_
     for points in (curve[0][0] - np.arange(3), curve[0][-1] + np.arange(3)):
-        assert np.diff(evaluate(curve, points), n=2) == pytest.approx(0, abs=1e-12)
+        assert np.diff(evaluate_curve(curve, points), n=2) == pytest.approx(
+            0, abs=1e-12
+        )
 
 
 @pytest.mark.parametrize("scale", [10, 1e3, 1e4, 1e6, 1e100])

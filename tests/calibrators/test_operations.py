@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from sklearn_calib._expressions import columns, replace_top as tops, rows, tensor
+from sklearn_calib._expressions import columns, replace_top as tops, rows, symbol
 from sklearn_calib._expressions.eager import evaluate
 from sklearn_calib._torch.calibrator_module import CalibratorModule
 from sklearn_calib.calibrators import operations as op
@@ -136,7 +136,7 @@ IN_NUMPY_ONLY = {"with_uniform"}
 
 
 def test_every_operation_is_tested():
-    modules = columns, tops, rows, tensor
+    modules = columns, tops, rows, symbol
     functions = {
         name
         for module in modules

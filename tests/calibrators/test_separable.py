@@ -258,7 +258,7 @@ def test_steps_are_bounded(monkeypatch):
         taken.append(parameters)
         return 1.0, self.evaluate(parameters)
 
-    monkeypatch.setattr(multinomial.Problem, "search", search)
+    monkeypatch.setattr(multinomial.Objective, "search", search)
     monkeypatch.setattr(multinomial, "NEAR", 0.0)
     monkeypatch.setattr(multinomial, "TOLERANCE", 0.0)
     start = DiagonalMap().identity(2)

@@ -20,7 +20,7 @@ from sklearn_calib.metrics import (
     smooth_expected_calibration_error,
 )
 from sklearn_calib.metrics._draws import take_sample
-from sklearn_calib.metrics._model_selection.error_excess import N_FOLDS, gap_error
+from sklearn_calib.metrics._model_selection.error_excess import N_FOLDS, as_gap_error
 
 
 def brier_score_loss(y_true, y_proba, *, sample_weight=None):
@@ -131,7 +131,7 @@ def mean_bounds(metric, ratio, size=(120, 100)):
     ones, bounds = np.ones(size[1]), []
     for labels, proba in zip(y_true, said, strict=True):
         sample = take_sample(metric, labels, proba, [0, 1], None, stratify=False)
-        bounded, fold = gap_error(sample), rng.integers(N_FOLDS, size=size[1])
+        bounded, fold = as_gap_error(sample), rng.integers(N_FOLDS, size=size[1])
         bounds.append((bounded.lower(ones, fold), bounded.upper(ones)))
         assert bounds[-1][1] == pytest.approx(sample.measure())
     return np.mean(bounds, axis=0)

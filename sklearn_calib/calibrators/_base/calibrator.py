@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_calib._expressions.rows import lift_zeros
-from sklearn_calib._expressions.tensor import Tensor, Values, clip, hstack, log, maximum
+from sklearn_calib._expressions.symbol import Symbol, Values, clip, hstack, log, maximum
 from sklearn_calib._numerics.sample_blocks import Blocks
 from sklearn_calib._sklearn.doc_links import DocumentedEstimator
 from sklearn_calib._sklearn.rollback import restores
@@ -346,12 +346,12 @@ class Calibrator(
             proba = self._calibrate(logits)
         return maximum(proba.astype(X.dtype, copy=False), np.finfo(X.dtype).tiny)
 
-    def _in_graph(self, X: Tensor) -> Tensor:
+    def _in_graph(self, X: Symbol) -> Symbol:
         """Return calibrated probabilities of the columns that `predict_proba` takes."""
         with explain_graph_errors():
             return self._proba(self._all_columns(X))
 
-    def _all_columns(self, X: Tensor) -> Tensor:
+    def _all_columns(self, X: Symbol) -> Symbol:
         """Return logits or probabilities of all classes in a graph."""
         X = X.with_columns(self.n_features_in_)
         if not self.from_logits:

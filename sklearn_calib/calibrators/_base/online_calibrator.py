@@ -51,7 +51,7 @@ EXPANDED = "curvature", "target"
 
 # Returns the summed log loss for parameters of shape (n_parameters,), its gradient and
 # its Hessian.
-Loss: TypeAlias = Callable[[Floats], tuple[float, Floats, Floats]]
+LossParts: TypeAlias = Callable[[Floats], tuple[float, Floats, Floats]]
 
 MAX_STEPS = 100
 # Newton's method ends when a step would gain less (in nats).
@@ -343,7 +343,7 @@ class _OnlineCalibrator(Calibrator):
         """The parameters of the map that changes nothing, (n_fits, n_parameters)."""
 
     @abstractmethod
-    def _online_losses(self, block: Block) -> list[Loss]:
+    def _online_losses(self, block: Block) -> list[LossParts]:
         """Return the log loss of a block of logits, for each fit."""
 
     @abstractmethod
@@ -394,13 +394,13 @@ class Quadratic(NamedTuple):
         return Quadratic(*(factor * x + y for x, y in zip(self, other, strict=True)))
 
 
-def expand(loss: Loss, parameters: Floats) -> Quadratic:
+def expand(loss: LossParts, parameters: Floats) -> Quadratic:
     """Return the expansion of a loss around parameters, without its constant."""
     _, gradient, curvature = loss(parameters)
     return Quadratic(curvature, curvature @ parameters - gradient)
 
 
-def minimise(loss: Loss, past: Quadratic, start: Floats, lowest: Floats) -> Floats:
+def minimise(loss: LossParts, past: Quadratic, start: Floats, lowest: Floats) -> Floats:
     """Return the parameters that minimise a loss plus the expansion of past ones.
 
     Newton's method with an active set: a parameter at its lower bound stays there while
@@ -409,7 +409,7 @@ def minimise(loss: Loss, past: Quadratic, start: Floats, lowest: Floats) -> Floa
     Parameters
     ----------
     loss : callable
-        A convex function, see `Loss`.
+        A convex function, see `LossParts`.
 
     past : Quadratic
         The expansion.

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._expressions.rows import softmax
-from sklearn_calib._expressions.tensor import Values
+from sklearn_calib._expressions.symbol import Values
 from sklearn_calib._numerics.sample_blocks import Block, Blocks
 from sklearn_calib._sklearn.training_data import warn_of_absent_classes
 from sklearn_calib._solvers.blas import one_blas_thread

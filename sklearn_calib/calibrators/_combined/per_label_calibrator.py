@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sklearn_calib._expressions.tensor import Tensor, hstack
+from sklearn_calib._expressions.symbol import Symbol, hstack
 from sklearn_calib._sklearn.doc_links import DocumentedEstimator
 from sklearn_calib._sklearn.rollback import restores
 from sklearn_calib._state.json_values import refuse
@@ -210,7 +210,7 @@ class PerLabelCalibrator(
         warn_of_predicted_labels(given, "X", "predict_proba(X)")
         return np.column_stack([each.predict_proba(x)[:, 1] for each, x in columns])
 
-    def _in_graph(self, X: Tensor) -> Tensor:
+    def _in_graph(self, X: Symbol) -> Symbol:
         """Return the calibrated probability of each label in a graph."""
         X = X.with_columns(self.n_features_in_)
         return hstack(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_calib._numerics.binning import bin_index, check_n_bins, interior_edges
+from sklearn_calib._numerics.binning import bin_index, check_most_bins, interior_edges
 from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._state.json_values import refuse
 from sklearn_calib._state.schema import NON_NEGATIVE, Count, Numbers
@@ -231,7 +231,7 @@ class MulticalibrationBoosting(GroupCalibrator):
     def _fit_groups(
         self, logits: Floats, codes: Ints, weight: Floats, groups: Ints
     ) -> None:
-        check_n_bins(self.n_bins, len(logits))
+        check_most_bins(self.n_bins, len(logits))
         counted = weight > 0
         logits, codes, weight = logits[counted], codes[counted], weight[counted]
         edges_of = partial(

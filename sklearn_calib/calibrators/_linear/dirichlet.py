@@ -7,7 +7,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from sklearn_calib._expressions.rows import log_softmax
-from sklearn_calib._expressions.tensor import Values
+from sklearn_calib._expressions.symbol import Values
 from sklearn_calib.calibrators._linear.linear_calibrator import (
     _PenalisedCalibrator,
     errors_needed,

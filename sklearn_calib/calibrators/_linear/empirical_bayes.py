@@ -18,7 +18,7 @@ from sklearn_calib._validation.types import Floats, Ints
 from sklearn_calib.calibrators._linear.multinomial_fit import (
     ROUGH,
     Kind,
-    Problem,
+    Objective,
     fit_multinomial,
     fit_without,
 )
@@ -157,7 +157,7 @@ class _Map:
         self.origin = origin
         self.data = data.transform(lambda features: features - origin).kept()
         self.center = self.parameters = _moved(kind, center, origin)
-        self.problem = Problem(kind, self.data, np.zeros_like(center), self.center)
+        self.problem = Objective(kind, self.data, np.zeros_like(center), self.center)
 
     def terms(self, group: Ints, is_exact: bool) -> Sequence[Term]:
         """Return the terms of the linear model that approximates the likelihood."""

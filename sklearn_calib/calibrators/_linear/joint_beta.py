@@ -1,7 +1,7 @@
 """Joint beta calibration of all classes."""
 
 from sklearn_calib._expressions.rows import log_proba_and_rest
-from sklearn_calib._expressions.tensor import Values, hstack
+from sklearn_calib._expressions.symbol import Values, hstack
 from sklearn_calib._validation.declarations import StrOptions
 from sklearn_calib.calibrators._linear.linear_calibrator import (
     EMPIRICAL_BAYES,

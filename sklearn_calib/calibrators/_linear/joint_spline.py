@@ -8,7 +8,7 @@ import numpy as np
 
 from sklearn_calib._expressions.columns import cubic
 from sklearn_calib._expressions.rows import log_softmax
-from sklearn_calib._expressions.tensor import Values
+from sklearn_calib._expressions.symbol import Values
 from sklearn_calib._numerics.sample_blocks import Blocks, as_float64
 from sklearn_calib._solvers.spline_logistic import (
     Curve,

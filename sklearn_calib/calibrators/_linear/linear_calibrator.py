@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._expressions.rows import softmax
-from sklearn_calib._expressions.tensor import Values
+from sklearn_calib._expressions.symbol import Values
 from sklearn_calib._numerics.sample_blocks import KEPT_SIZE, Blocks, as_float64, joined
 from sklearn_calib._numerics.softmax import log_softmax
 from sklearn_calib._sklearn.training_data import warn_of_absent_classes

@@ -89,7 +89,7 @@ def fit_multinomial(
         Whether Newton's method converges. It is False for separable classes without a
         ridge penalty, where the likelihood does not have a maximum.
     """
-    problem = Problem(kind, data, ridge, center)
+    problem = Objective(kind, data, ridge, center)
     is_dense = start.size <= kind.max_dense
     solve = problem.newton_step if is_dense else problem.conjugate_gradients
     tolerance = tolerance or (TOLERANCE if is_dense else LOOSE_TOLERANCE)
@@ -129,7 +129,7 @@ def fit_without(
     penalty, as another temperature would.
     """
     none = np.zeros_like(ridge)
-    problems = [Problem(kind, part, none, center) for part in parts]
+    problems = [Objective(kind, part, none, center) for part in parts]
     slopes = [each.evaluate(fitted)[1] for each in problems]
     curvatures = [each.hessian(fitted) for each in problems]
     slope = sum(slopes) + 2 * ridge * (fitted - center)
@@ -145,7 +145,7 @@ def fit_without(
         yield fitted - step.reshape(fitted.shape)
 
 
-class Problem:
+class Objective:
     """The objective and its derivatives, computed in blocks of rows."""
 
     def __init__(self, kind: Kind, data: Blocks, ridge: Floats, center: Floats) -> None:

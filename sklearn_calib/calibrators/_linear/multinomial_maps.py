@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from scipy.linalg import eigh
 
-from sklearn_calib._expressions.tensor import Values
+from sklearn_calib._expressions.symbol import Values
 from sklearn_calib._solvers.logistic import TINY
 from sklearn_calib._validation.types import Floats, Ints
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 from numpy.typing import ArrayLike
 
 from sklearn_calib._expressions.rows import softmax
-from sklearn_calib._expressions.tensor import Values, log
+from sklearn_calib._expressions.symbol import Values, log
 from sklearn_calib._numerics.sample_blocks import Blocks, joined
 from sklearn_calib._solvers.temperature_fit import fit_temperature
 from sklearn_calib._state.schema import POSITIVE, UP_TO_ONE, Number

@@ -6,12 +6,15 @@ import numpy as np
 
 from sklearn_calib._numerics.sample_blocks import Block, array_blocks
 from sklearn_calib._validation.types import Floats
-from sklearn_calib.calibrators._base.online_calibrator import Loss, _OnlineCalibrator
+from sklearn_calib.calibrators._base.online_calibrator import (
+    LossParts,
+    _OnlineCalibrator,
+)
 from sklearn_calib.calibrators._linear.linear_calibrator import (
     _PenalisedCalibrator,
     errors_needed,
 )
-from sklearn_calib.calibrators._linear.multinomial_fit import Kind, Problem
+from sklearn_calib.calibrators._linear.multinomial_fit import Kind, Objective
 from sklearn_calib.calibrators._linear.multinomial_maps import DiagonalMap
 
 
@@ -154,7 +157,7 @@ class VectorScaling(_OnlineCalibrator, _PenalisedCalibrator):
     def _identity(self) -> Floats:
         return self._kind.identity(len(self.classes_)).reshape(1, -1)
 
-    def _online_losses(self, block: Block) -> list[Loss]:
+    def _online_losses(self, block: Block) -> list[LossParts]:
         features = block._replace(logits=self._features(block.logits))
         return [multinomial_loss(self._kind, features, len(self.classes_))]
 
@@ -167,10 +170,10 @@ class VectorScaling(_OnlineCalibrator, _PenalisedCalibrator):
         self._set(parameters.reshape(-1, 2), logits, features)
 
 
-def multinomial_loss(kind: Kind, block: Block, n_classes: int) -> Loss:
+def multinomial_loss(kind: Kind, block: Block, n_classes: int) -> LossParts:
     """Return the log loss of features as a function of a map's flattened parameters."""
     center = np.zeros_like(kind.identity(n_classes))
-    problem = Problem(kind, array_blocks(*block), center, center)
+    problem = Objective(kind, array_blocks(*block), center, center)
 
     def loss(parameters: Floats) -> tuple[float, Floats, Floats]:
         shaped = parameters.reshape(center.shape)

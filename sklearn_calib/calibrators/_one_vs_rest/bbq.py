@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from sklearn_calib._expressions.columns import steps
-from sklearn_calib._expressions.tensor import Values
+from sklearn_calib._expressions.symbol import Values
 from sklearn_calib._numerics.binning import sums_by_value
 from sklearn_calib._state.schema import FRACTION, Numbers, Tuple
 from sklearn_calib._validation.types import Array, Floats, Ints

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_calib._expressions.tensor import Values, softplus
+from sklearn_calib._expressions.symbol import Values, softplus
 from sklearn_calib._solvers.logistic import fit_nonnegative
 from sklearn_calib._state.schema import Numbers
 from sklearn_calib._validation.declarations import StrOptions

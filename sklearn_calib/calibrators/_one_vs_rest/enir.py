@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import xlog1py, xlogy
 
 from sklearn_calib._expressions.columns import interpolate
-from sklearn_calib._expressions.tensor import Values
+from sklearn_calib._expressions.symbol import Values
 from sklearn_calib._numerics.binning import sums_by_value
 from sklearn_calib._validation.types import Array, Floats, Ints
 from sklearn_calib.calibrators._one_vs_rest.one_vs_rest import (

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from sklearn_calib._expressions.columns import bins
-from sklearn_calib._expressions.tensor import Values, expit, round_to
-from sklearn_calib._numerics.binning import bin_index, check_n_bins, interior_edges
+from sklearn_calib._expressions.symbol import Values, expit, round_to
+from sklearn_calib._numerics.binning import bin_index, check_most_bins, interior_edges
 from sklearn_calib._solvers.logistic import fit_logistic
 from sklearn_calib._state.schema import FRACTION, Numbers, Tuple
 from sklearn_calib._validation.declarations import COUNT, StrOptions
@@ -239,7 +239,7 @@ def _bin_means(
     proba: Floats, target: Array, weight: Floats, *, n_bins: int, strategy: str
 ) -> tuple[Floats, Floats]:
     """Return the interior edges, and the mean target in each bin."""
-    check_n_bins(n_bins, len(proba))
+    check_most_bins(n_bins, len(proba))
     edges = _edges(proba, weight, n_bins=n_bins, strategy=strategy)
     index = bin_index(proba, edges)
     mass = np.bincount(index, weight, n_bins)

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._expressions.columns import interpolate
 from sklearn_calib._expressions.replace_top import keep_top
-from sklearn_calib._expressions.tensor import Values
+from sklearn_calib._expressions.symbol import Values
 from sklearn_calib._numerics.binning import sums_by_value
 from sklearn_calib._numerics.sample_blocks import Blocks
 from sklearn_calib._state.schema import FRACTION, Number, Numbers, Tuple

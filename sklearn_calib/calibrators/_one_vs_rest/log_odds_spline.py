@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from sklearn_calib._expressions.columns import cubic
-from sklearn_calib._expressions.tensor import Values
+from sklearn_calib._expressions.symbol import Values
 from sklearn_calib._numerics.sample_blocks import Blocks
 from sklearn_calib._solvers.spline_logistic import fit_curve
 from sklearn_calib._state.schema import NON_NEGATIVE, Numbers, Spec, Tuple

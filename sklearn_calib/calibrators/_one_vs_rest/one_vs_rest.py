@@ -14,7 +14,7 @@ from sklearn_calib._expressions.rows import (
     log_odds_of_proba,
     softmax,
 )
-from sklearn_calib._expressions.tensor import (
+from sklearn_calib._expressions.symbol import (
     Values,
     exp,
     expit,

@@ -8,11 +8,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from sklearn_calib._expressions.columns import linear
-from sklearn_calib._expressions.tensor import Values
+from sklearn_calib._expressions.symbol import Values
 from sklearn_calib._numerics.sample_blocks import Block
 from sklearn_calib._solvers.logistic import log_loss
 from sklearn_calib._validation.types import Array, Floats
-from sklearn_calib.calibrators._base.online_calibrator import Loss, _OnlineCalibrator
+from sklearn_calib.calibrators._base.online_calibrator import (
+    LossParts,
+    _OnlineCalibrator,
+)
 from sklearn_calib.calibrators._one_vs_rest.one_vs_rest import _OneVsRestCalibrator
 
 
@@ -51,7 +54,7 @@ class _OnlineLogistic(_OnlineCalibrator, _OneVsRestCalibrator):
         n_fits = 1 if len(self.classes_) == 2 else len(self.classes_)
         return np.tile(self._parameters_of(np.array(self._identity_map)), (n_fits, 1))
 
-    def _online_losses(self, block: Block) -> list[Loss]:
+    def _online_losses(self, block: Block) -> list[LossParts]:
         n_fits, basis = len(self._identity), self._basis
         scores = self._scores(block.logits).T
         first = len(self.classes_) - n_fits
@@ -76,7 +79,7 @@ class _OnlineLogistic(_OnlineCalibrator, _OneVsRestCalibrator):
         return np.where(np.arange(len(start)) < self._n_nonnegative, 0.0, -np.inf)
 
 
-def logistic_loss(features: Floats, target: Array, weight: Floats) -> Loss:
+def logistic_loss(features: Floats, target: Array, weight: Floats) -> LossParts:
     """Return the log loss as a function of the coefficients."""
 
     def loss(parameters: Floats) -> tuple[float, Floats, Floats]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sklearn_calib._expressions.tensor import Values
+from sklearn_calib._expressions.symbol import Values
 from sklearn_calib._solvers.logistic import (
     fit_logistic,
     newton_logistic,

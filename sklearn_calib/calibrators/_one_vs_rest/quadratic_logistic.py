@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from sklearn_calib._expressions.columns import linear
-from sklearn_calib._expressions.tensor import Values, clip
+from sklearn_calib._expressions.symbol import Values, clip
 from sklearn_calib._solvers.logistic import fit_nonnegative
 from sklearn_calib._state.schema import Number, Numbers, Tuple
 from sklearn_calib._validation.types import Array, Floats

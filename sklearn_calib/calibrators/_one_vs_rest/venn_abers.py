@@ -8,7 +8,7 @@ from scipy.optimize import isotonic_regression
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._expressions.columns import steps
-from sklearn_calib._expressions.tensor import Values, round_to
+from sklearn_calib._expressions.symbol import Values, round_to
 from sklearn_calib._numerics.binning import sums_by_value
 from sklearn_calib._state.schema import BELOW_ONE, UP_TO_ONE, Numbers, Tuple
 from sklearn_calib._validation.arrays import row_blocks

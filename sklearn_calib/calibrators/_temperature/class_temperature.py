@@ -5,7 +5,7 @@ from scipy.optimize import minimize_scalar
 
 from sklearn_calib._expressions.columns import lookup
 from sklearn_calib._expressions.rows import softmax
-from sklearn_calib._expressions.tensor import Values
+from sklearn_calib._expressions.symbol import Values
 from sklearn_calib._numerics.sample_blocks import Blocks, as_float64
 from sklearn_calib._solvers.temperature_fit import MAX_STEP, fit_temperature, row_gaps
 from sklearn_calib._state.schema import POSITIVE, Number, Numbers

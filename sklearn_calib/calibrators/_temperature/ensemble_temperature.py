@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
 from sklearn_calib._expressions.rows import mixture, softmax, with_uniform
-from sklearn_calib._expressions.tensor import Values
+from sklearn_calib._expressions.symbol import Values
 from sklearn_calib._numerics.sample_blocks import Blocks
 from sklearn_calib._solvers.temperature_fit import fit_temperature
 from sklearn_calib._state.schema import FRACTION, POSITIVE, Number, Numbers

@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._expressions.rows import focal_posterior, in_order, softmax
-from sklearn_calib._expressions.tensor import Values
+from sklearn_calib._expressions.symbol import Values
 from sklearn_calib._numerics.posteriors import focal_terms
 from sklearn_calib._numerics.sample_blocks import Blocks
 from sklearn_calib._numerics.softmax import log_softmax, row_max

@@ -6,8 +6,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._expressions.rows import softmax
-from sklearn_calib._expressions.tensor import Values
-from sklearn_calib._numerics.binning import bin_index, check_n_bins, interior_edges
+from sklearn_calib._expressions.symbol import Values
+from sklearn_calib._numerics.binning import bin_index, check_most_bins, interior_edges
 from sklearn_calib._numerics.sample_blocks import Block, Blocks
 from sklearn_calib._solvers.temperature_fit import fit_temperature
 from sklearn_calib._state.schema import POSITIVE, Number
@@ -15,7 +15,10 @@ from sklearn_calib._validation.declarations import COUNT, StrOptions
 from sklearn_calib._validation.fit_warnings import warn
 from sklearn_calib._validation.samples import top_label
 from sklearn_calib._validation.types import Floats
-from sklearn_calib.calibrators._base.online_calibrator import Loss, _OnlineCalibrator
+from sklearn_calib.calibrators._base.online_calibrator import (
+    LossParts,
+    _OnlineCalibrator,
+)
 
 # Grid on which papers search for the temperature with the lowest ECE.
 ECE_GRID = np.arange(1, 101) / 10
@@ -136,7 +139,7 @@ class TemperatureScaling(_OnlineCalibrator):
         if self.objective == "nll":
             self.temperature_ = fit_temperature(data)
         else:
-            check_n_bins(self.n_bins, data.n_samples)
+            check_most_bins(self.n_bins, data.n_samples)
             self.temperature_ = _search_ece(data, self.n_bins)
 
     def _calibrate(self, logits: Values) -> Values:
@@ -153,7 +156,7 @@ class TemperatureScaling(_OnlineCalibrator):
     def _identity(self) -> Floats:
         return np.ones((1, 1))
 
-    def _online_losses(self, block: Block) -> list[Loss]:
+    def _online_losses(self, block: Block) -> list[LossParts]:
         return [temperature_loss(block)]
 
     def _get_parameters(self) -> Floats:
@@ -188,7 +191,7 @@ def _search_ece(data: Blocks, n_bins: int) -> float:
     return best
 
 
-def temperature_loss(block: Block) -> Loss:
+def temperature_loss(block: Block) -> LossParts:
     """Return the log loss of logits as a function of 1 / T."""
     logits, codes, weight = block
     gaps = logits.max(axis=1, keepdims=True) - logits

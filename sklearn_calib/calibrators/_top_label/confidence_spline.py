@@ -9,7 +9,7 @@ import numpy as np
 from sklearn_calib._expressions.columns import interpolate
 from sklearn_calib._expressions.replace_top import replace_top
 from sklearn_calib._expressions.rows import softmax
-from sklearn_calib._expressions.tensor import (
+from sklearn_calib._expressions.symbol import (
     Values,
     clip,
     hstack,

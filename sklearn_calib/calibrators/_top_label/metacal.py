@@ -8,7 +8,7 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.utils import check_random_state
 
 from sklearn_calib._expressions.rows import negative_entropy, softmax
-from sklearn_calib._expressions.tensor import Values, where
+from sklearn_calib._expressions.symbol import Values, where
 from sklearn_calib._numerics.binning import bin_sums, occupied_bins
 from sklearn_calib._numerics.sample_blocks import Block, Blocks
 from sklearn_calib._solvers.temperature_fit import fit_temperature

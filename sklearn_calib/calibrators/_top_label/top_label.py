@@ -10,7 +10,7 @@ from sklearn.base import MetaEstimatorMixin, clone
 
 from sklearn_calib._expressions.replace_top import keep_top, replace_top
 from sklearn_calib._expressions.rows import by_group, softmax, top_log_odds
-from sklearn_calib._expressions.tensor import (
+from sklearn_calib._expressions.symbol import (
     Values,
     hstack,
     maximum,

@@ -12,7 +12,7 @@ from sklearn_calib._sklearn.response import predict_scores
 from sklearn_calib._validation.arrays import on_cpu, shown
 from sklearn_calib._validation.clusters import encode_clusters, read_clusters
 from sklearn_calib._validation.declarations import TARGETS, StrOptions
-from sklearn_calib._validation.labels import classes_of
+from sklearn_calib._validation.labels import column_classes
 from sklearn_calib._validation.samples import read_samples
 from sklearn_calib._validation.types import Array, Bools, Floats, Ints, Weights
 
@@ -26,7 +26,7 @@ EVALUATED = {
 }
 
 
-def evaluate(
+def confidence_and_correctness(
     y_true: ArrayLike,
     y_proba: ArrayLike,
     mode: str | None,
@@ -46,14 +46,16 @@ def evaluate(
     if mode == "confidence":
         _check_confidences(y_proba, pos_label=pos_label, labels=labels)
         labels = [False, True]
-        evaluated = evaluate(y_true, y_proba, "positive", None, labels, sample_weight)
+        evaluated = confidence_and_correctness(
+            y_true, y_proba, "positive", None, labels, sample_weight
+        )
         return "top_label", None, evaluated[-1]
     samples: Any = read_samples(
         y_true, y_proba, labels, sample_weight, mode, pos_label, of_two=of_two
     )
     evaluated = samples.column()
     if samples.mode == "positive" and pos_label is None:
-        pos_label = classes_of(on_cpu(y_true), on_cpu(labels))[1]
+        pos_label = column_classes(on_cpu(y_true), on_cpu(labels))[1]
     return samples.mode, pos_label, evaluated
 
 

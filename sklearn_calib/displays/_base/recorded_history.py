@@ -26,7 +26,7 @@ def history_of(estimator: Any) -> Any:
     )
 
 
-def name_of(estimator: Any, name: str | None) -> str:
+def legend_name(estimator: Any, name: str | None) -> str:
     """Return the name for the legend, by default the class name of the loss."""
     return type(estimator.criterion_).__name__ if name is None else name
 

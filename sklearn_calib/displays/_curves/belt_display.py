@@ -36,7 +36,7 @@ from sklearn_calib.displays._base.axes import (
 from sklearn_calib.displays._base.from_predictions import (
     EVALUATED,
     FromEstimator,
-    evaluate,
+    confidence_and_correctness,
 )
 from sklearn_calib.displays._reliability.diagram import WORDS
 
@@ -257,7 +257,7 @@ class CalibrationBeltDisplay(FromEstimator):
         'a guess (p = 0.99)'
         """
         levels = _check_levels(confidence_levels)
-        mode, pos_label, (value, outcome, weight) = evaluate(
+        mode, pos_label, (value, outcome, weight) = confidence_and_correctness(
             y_true, y_proba, mode, pos_label, labels, sample_weight, of_two="positive"
         )
         sample = belt_sample(value, outcome, weight)

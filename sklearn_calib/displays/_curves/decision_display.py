@@ -41,7 +41,7 @@ from sklearn_calib.displays._base.from_cv_results import FoldFields, FromCVResul
 from sklearn_calib.displays._base.from_predictions import (
     EVALUATED,
     band_columns,
-    evaluate,
+    confidence_and_correctness,
     read_clusters_of_band,
 )
 
@@ -257,7 +257,7 @@ class DecisionCurveDisplay(FromCVResults):
         'a guess'
         """
         at = check_thresholds(thresholds)
-        _, pos_label, (value, outcome, weight) = evaluate(
+        _, pos_label, (value, outcome, weight) = confidence_and_correctness(
             y_true, y_proba, mode, pos_label, labels, sample_weight, of_two="positive"
         )
         number = number_reached(value, at)

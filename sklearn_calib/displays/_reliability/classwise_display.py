@@ -11,13 +11,13 @@ from numpy.typing import ArrayLike
 from sklearn_calib._numerics.binning import class_bin_sums
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import TARGETS, StrOptions, validate_params
-from sklearn_calib._validation.labels import as_labels, classes_of
+from sklearn_calib._validation.labels import as_labels, column_classes
 from sklearn_calib._validation.samples import read_samples
 from sklearn_calib._validation.types import Array, Floats, Ints, Weights
 from sklearn_calib.displays._reliability.reliability_panels import (
     KINDS,
     ReliabilityPanels,
-    check_options,
+    check_panel_options,
 )
 
 # Number of classes shown by default.
@@ -159,11 +159,11 @@ class ClasswiseReliabilityDisplay(ReliabilityPanels):
         >>> [ax.get_title().splitlines() for ax in display.axes_]
         [['0', 'ECE 0.233'], ['1', 'ECE 0.233']]
         """
-        check_options(options, "mode", "pos_label")
+        check_panel_options(options, "mode", "pos_label")
         samples = read_samples(y_true, y_proba, labels, sample_weight, "canonical")
         proba, codes, weight = samples.proba()
         columns = proba.T
-        labels = classes_of(y_true, labels)
+        labels = column_classes(y_true, labels)
         if classes is None and len(labels) > N_CLASSES:
             shown = _largest_errors(columns, codes, weight)
         else:

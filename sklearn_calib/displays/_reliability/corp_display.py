@@ -18,7 +18,10 @@ from sklearn_calib._numerics.bands import (
 from sklearn_calib._numerics.binning import sums_by_value
 from sklearn_calib._validation.declarations import INTERVAL, StrOptions, validate_params
 from sklearn_calib._validation.types import Floats, Seed
-from sklearn_calib.displays._base.from_predictions import EVALUATED, evaluate
+from sklearn_calib.displays._base.from_predictions import (
+    EVALUATED,
+    confidence_and_correctness,
+)
 from sklearn_calib.displays._reliability.diagram import (
     ReliabilityDiagram,
     count_confidences,
@@ -257,7 +260,7 @@ class CorpReliabilityDisplay(ReliabilityDiagram):
         >>> display.prob_true
         array([0. , 0.5, 0.5, 1. ])
         """
-        mode, pos_label, (confidence, correct, weight) = evaluate(
+        mode, pos_label, (confidence, correct, weight) = confidence_and_correctness(
             y_true, y_proba, mode, pos_label, labels, sample_weight
         )
         weight = np.ones(len(correct)) if weight is None else weight

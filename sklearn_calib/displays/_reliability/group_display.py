@@ -20,15 +20,18 @@ from sklearn_calib._validation.declarations import (
     validate_params,
 )
 from sklearn_calib._validation.groups import group_members, select_columns
-from sklearn_calib._validation.labels import as_labels, classes_of
+from sklearn_calib._validation.labels import as_labels, column_classes
 from sklearn_calib._validation.types import Array, Floats, Ints, Options, Seed
 from sklearn_calib.displays._base.axes import artists, named_classes
-from sklearn_calib.displays._base.from_predictions import EVALUATED, evaluate
+from sklearn_calib.displays._base.from_predictions import (
+    EVALUATED,
+    confidence_and_correctness,
+)
 from sklearn_calib.displays._reliability.diagram import LINE
 from sklearn_calib.displays._reliability.reliability_panels import (
     KINDS,
     ReliabilityPanels,
-    check_options,
+    check_panel_options,
 )
 from sklearn_calib.metrics import ece_interval
 
@@ -229,8 +232,8 @@ class GroupReliabilityDisplay(ReliabilityPanels):
         >>> [ax.get_title().splitlines()[:2] for ax in display.axes_]
         [['a', '2 samples'], ['b', '2 samples'], ['overall', '4 samples']]
         """
-        check_options(options)
-        mode, pos_label, (confidence, correct, weight) = evaluate(
+        check_panel_options(options)
+        mode, pos_label, (confidence, correct, weight) = confidence_and_correctness(
             y_true, y_proba, mode, pos_label, labels, sample_weight
         )
         rows = _rows_shown(groups, np.ones(len(correct)) if weight is None else weight)
@@ -247,7 +250,7 @@ class GroupReliabilityDisplay(ReliabilityPanels):
         y_shown = correct
         if mode == "positive":
             y_shown = as_labels(on_cpu(y_true), "y_true").ravel()
-            same = {"pos_label": pos_label, "labels": classes_of(y_shown, labels)}
+            same = {"pos_label": pos_label, "labels": column_classes(y_shown, labels)}
         bins = {key: options[key] for key in BINS.keys() & options}
         displays, intervals = [], []
         for part, panel in zip(rows.values(), axes, strict=True):

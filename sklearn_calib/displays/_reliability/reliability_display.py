@@ -30,7 +30,7 @@ from sklearn_calib.displays._base.axes import axes_or_new, sequential_colors
 from sklearn_calib.displays._base.from_cv_results import FoldFields, FromCVResults
 from sklearn_calib.displays._base.from_predictions import (
     EVALUATED,
-    evaluate,
+    confidence_and_correctness,
     read_clusters_of_band,
 )
 from sklearn_calib.displays._base.recorded_history import choose_epochs, recorded_rows
@@ -366,7 +366,7 @@ class ReliabilityDisplay(ReliabilityDiagram, FromCVResults):
         >>> display.line_.get_label()
         'a guess (ECE 0.225)'
         """
-        mode, pos_label, evaluated = evaluate(
+        mode, pos_label, evaluated = confidence_and_correctness(
             y_true, y_proba, mode, pos_label, labels, sample_weight
         )
         confidence, correct, weight = evaluated

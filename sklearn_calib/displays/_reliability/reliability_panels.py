@@ -83,7 +83,7 @@ class ReliabilityPanels(FromEstimator):
         display : object
             The object itself, with the artists as attributes.
         """
-        check_options({"histogram": histogram})
+        check_panel_options({"histogram": histogram})
         name = self.name if name is None else name
         axes = self._panels(ax, self._headings())
         for display, panel in zip(self.displays, axes, strict=True):
@@ -191,7 +191,7 @@ class ReliabilityPanels(FromEstimator):
         return axes
 
 
-def check_options(options: dict[str, Any], *others: str) -> None:
+def check_panel_options(options: dict[str, Any], *others: str) -> None:
     """Raise ValueError for options that each panel sets separately."""
     refused = sorted({*others} & set(options))
     histogram = options.get("histogram", True)

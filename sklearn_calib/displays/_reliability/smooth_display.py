@@ -31,7 +31,7 @@ from sklearn_calib._validation.types import Array, Floats, Ints, Seed, Weights
 from sklearn_calib.displays._base.from_cv_results import FoldFields, FromCVResults
 from sklearn_calib.displays._base.from_predictions import (
     EVALUATED,
-    evaluate,
+    confidence_and_correctness,
     read_clusters_of_band,
 )
 from sklearn_calib.displays._reliability.diagram import (
@@ -303,7 +303,7 @@ class SmoothReliabilityDisplay(ReliabilityDiagram, FromCVResults):
         >>> display.line_.get_label()
         'a guess (smECE 0.225)'
         """
-        mode, pos_label, (confidence, correct, weight) = evaluate(
+        mode, pos_label, (confidence, correct, weight) = confidence_and_correctness(
             y_true, y_proba, mode, pos_label, labels, sample_weight
         )
         clusters = read_clusters_of_band(

@@ -17,7 +17,7 @@ from sklearn_calib.displays._base.from_predictions import Framed, columns_by_epo
 from sklearn_calib.displays._base.recorded_history import (
     count_bins,
     history_of,
-    name_of,
+    legend_name,
     recorded_epochs,
     recorded_rows,
     recorded_table,
@@ -175,7 +175,7 @@ class ConfidenceDynamicsDisplay(Framed):
             If the history contains no recorded bins.
         """
         history = history_of(estimator)
-        name = name_of(estimator, name)
+        name = legend_name(estimator, name)
         return cls.from_history(history, name=name, ax=ax, **plot_options)
 
     @classmethod

@@ -14,7 +14,7 @@ from sklearn_calib.displays._base.from_predictions import Framed, columns_by_epo
 from sklearn_calib.displays._base.recorded_history import (
     count_bins,
     history_of,
-    name_of,
+    legend_name,
     recorded_epochs,
     recorded_rows,
     recorded_table,
@@ -161,7 +161,7 @@ class GammaDynamicsDisplay(Framed):
             If its loss did not record gamma.
         """
         history = history_of(estimator)
-        name = name_of(estimator, name)
+        name = legend_name(estimator, name)
         return cls.from_history(history, name=name, ax=ax, **plot_options)
 
     @classmethod

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.base import clone
 
 from sklearn_calib._expressions.rows import log_of_tiny
-from sklearn_calib._expressions.tensor import Values
+from sklearn_calib._expressions.symbol import Values
 from sklearn_calib._numerics.sample_blocks import Blocks
 from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._sklearn.metadata_routing import abstains

@@ -63,7 +63,7 @@ def collate(samples: list[Any], rows: Sequence[int] = (0,)) -> Batch:
 
     `rows` are their indices in the dataset, for messages.
     """
-    samples = [_writable(sample) for sample in samples]
+    samples = [_with_writable_rows(sample) for sample in samples]
     try:
         batch = default_collate(samples)
     except MISFITS as error:
@@ -118,12 +118,12 @@ def _form(part: Any) -> str:
     return type(part).__name__
 
 
-def _writable(part: Any) -> Any:
+def _with_writable_rows(part: Any) -> Any:
     """Return a sample, with copies of read-only rows, of which torch would warn."""
     if isinstance(part, Mapping):
-        return {name: _writable(each) for name, each in part.items()}
+        return {name: _with_writable_rows(each) for name, each in part.items()}
     if isinstance(part, tuple | list):
-        return [_writable(each) for each in part]
+        return [_with_writable_rows(each) for each in part]
     if isinstance(part, np.ndarray):
         return np.require(part, requirements="W")
     return part

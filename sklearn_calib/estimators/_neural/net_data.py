@@ -163,7 +163,7 @@ def check_table_or_images(ndim, name, hint):
         )
 
 
-def check_two_classes(classes):
+def check_several_classes(classes):
     """Raise ValueError unless at least two classes remain."""
     if len(classes) < 2:
         raise ValueError(

@@ -30,7 +30,6 @@ from sklearn_calib._state.schema import (
 )
 from sklearn_calib._state.whole_file import whole_file
 from sklearn_calib._torch.net_state import (
-    first_line,
     from_bytes,
     get_states,
     part_names,
@@ -38,7 +37,7 @@ from sklearn_calib._torch.net_state import (
     to_bytes,
 )
 from sklearn_calib._torch.processes import group_of, is_first, unwrapped, wait
-from sklearn_calib._validation.arrays import shown
+from sklearn_calib._validation.arrays import first_line, shown
 from sklearn_calib.estimators._neural.batches import iterate_batches
 from sklearn_calib.estimators._neural.networks import MLP, ConvNet
 from sklearn_calib.estimators._neural.param_checks import check_params

@@ -186,12 +186,14 @@ def leave_out_known(params, current):
     return {
         name: value
         for group in groups.values()
-        if not all(n in current and _is_same(v, current[n]) for n, v in group.items())
+        if not all(
+            n in current and _is_same_callback(v, current[n]) for n, v in group.items()
+        )
         for name, value in group.items()
     }
 
 
-def _is_same(value, other):
+def _is_same_callback(value, other):
     """Return whether two values are identical, or callbacks with equal parameters."""
     if (
         value is other
@@ -201,7 +203,7 @@ def _is_same(value, other):
         return value is other
     params, others = value.get_params(), other.get_params()
     return params.keys() == others.keys() and all(
-        _is_same(params[name], others[name]) for name in params
+        _is_same_callback(params[name], others[name]) for name in params
     )
 
 

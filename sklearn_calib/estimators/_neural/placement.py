@@ -21,7 +21,7 @@ from sklearn_calib._torch.processes import (
     group_of,
     own_part,
 )
-from sklearn_calib._validation.arrays import shorten, shown
+from sklearn_calib._validation.arrays import first_line, shown
 from sklearn_calib._validation.types import Seed
 
 AUTO = "auto"
@@ -54,10 +54,9 @@ def check_device(device: Any) -> None:
     try:
         torch.zeros(1, device=find_device(device)).item()
     except (AssertionError, RuntimeError) as error:
-        reason = str(error).partition("\n")[0]
         raise ValueError(
             f"`device` must name a device of this machine, got {shown(device)}: "
-            f"{shorten(reason)}. Write 'cpu', 'cuda', 'cuda:0' or 'auto'."
+            f"{first_line(error)}. Write 'cpu', 'cuda', 'cuda:0' or 'auto'."
         ) from error
 
 

@@ -28,9 +28,9 @@ from sklearn_calib.estimators._neural.net_data import (
     check_no_split,
     check_representable,
     check_rows,
+    check_several_classes,
     check_split,
     check_takes_dataset,
-    check_two_classes,
     check_validation,
     drop_zeros,
     find_classes,
@@ -187,7 +187,7 @@ class FitRun:
             read_first_batch(net, X, reset=is_first) if is_sliced else sample_shape(X)
         )
         self.classes = np.unique(y) if classes is None else classes
-        check_two_classes(self.classes)
+        check_several_classes(self.classes)
         n_classes = len(self.classes)
         codes = encode_labels(y, labels=self.classes, n_classes=n_classes, name="y")
         weight = check_sample_weight(sample_weight, codes)
@@ -198,7 +198,7 @@ class FitRun:
             check_representable(weight, net.dtype, name)
             X, codes, self.sample_weight = drop_zeros(X, codes, weight)
         if self.hold_out:
-            check_two_classes(self.classes[np.unique(codes)])
+            check_several_classes(self.classes[np.unique(codes)])
         if is_first:
             warn_of_scale(net.module, X)
         return X, codes
@@ -206,7 +206,7 @@ class FitRun:
     def _prepare_dataset(self, X, y, sample_weight, classes, is_first):
         """Validate the first batch of a dataset, and return the dataset."""
         check_takes_dataset(self.net, y, sample_weight, classes)
-        check_two_classes(classes)
+        check_several_classes(classes)
         self.input_shape = read_first_batch(self.net, X, reset=is_first)
         self.classes = classes
         return X, None

@@ -37,7 +37,7 @@ Ranks = Literal["hard", "soft"]
 Reduction = Literal["mean", "none", "sum"]
 
 REDUCTIONS = get_args(Reduction)
-Weights = Literal["harmonic", "log", "sele"]
+RankWeights = Literal["harmonic", "log", "sele"]
 
 
 def is_choice(value: Any, choices: Collection) -> bool:
@@ -240,7 +240,7 @@ def check_tensor(name: str, value: Any, *, rule: str = "a torch.Tensor") -> None
         )
 
 
-def check_device(
+def check_same_device(
     name: str, value: Any, like: Tensor, *, like_name: str = "logits"
 ) -> None:
     """Raise a ValueError unless `value` is on the same device as `like`."""
@@ -264,7 +264,7 @@ def check_tensors(logits: Tensor, target: Tensor) -> None:
     """Raise an error unless both are dense tensors and logits are floating point."""
     check_tensor("logits", logits)
     check_tensor("target", target)
-    check_device("target", target, logits)
+    check_same_device("target", target, logits)
     if not logits.is_floating_point():
         raise TypeError(
             f"logits must be floating point, got {logits.dtype}. "

@@ -181,7 +181,7 @@ def _normalised_weight(values: Tensor, weight: Tensor | None) -> Tensor:
     return weight / above_zero(weight.sum())
 
 
-def top_label(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+def uncertainty_and_error(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """Return 1 minus the confidence, and 1 for wrong and 0 for correct predictions.
 
     No gradient flows through the second result. If classes are tied, the first one is

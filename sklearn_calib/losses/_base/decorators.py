@@ -136,7 +136,7 @@ def parameters_of(
                 )
             others = {n: value for n, value in params.items() if n not in defaults}
             if not is_open:
-                check_known(type(self), others, list(defaults))
+                check_keywords(type(self), others, list(defaults))
             run_checks(checks, params)
             self._store({n: params.get(n, defaults[n]) for n in defaults}, others)
             start(self)
@@ -151,7 +151,7 @@ def parameters_of(
     return decorate
 
 
-def check_known(cls: type, unknown: Iterable[str], names: list[str]) -> None:
+def check_keywords(cls: type, unknown: Iterable[str], names: list[str]) -> None:
     """Raise a TypeError for a keyword that is not a parameter of a class."""
     for name in unknown:
         raise TypeError(

@@ -10,7 +10,7 @@ from sklearn_calib._numerics.confidence import P, check_several
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import did_you_mean
 from sklearn_calib.losses._base.checks import can_check_values, check_finite, is_choice
-from sklearn_calib.losses._base.stable_gradients import negative_entropy
+from sklearn_calib.losses._base.stable_gradients import stable_negative_entropy
 
 
 def _margin(logits: Tensor) -> Tensor:
@@ -37,13 +37,13 @@ _CONFIDENCES: dict[str, Callable[[Tensor], Tensor]] = {
     "margin": _margin,
     "max_logit": lambda logits: logits.amax(1),
     "msp": lambda logits: logits.softmax(1).max(1).values,
-    "negative_entropy": negative_entropy,
+    "negative_entropy": stable_negative_entropy,
     "negative_gini": lambda logits: logits.softmax(1).square().sum(1) - 1,
     "p_norm": _p_norm,
 }
 
 
-def check_confidence(name: str, value: Any) -> None:
+def check_score(name: str, value: Any) -> None:
     """Raise a ValueError unless a value is callable or the name of a score."""
     if not (callable(value) or is_choice(value, _CONFIDENCES)):
         raise ValueError(
@@ -52,7 +52,7 @@ def check_confidence(name: str, value: Any) -> None:
         )
 
 
-Confidence = Annotated[
+LogitConfidence = Annotated[
     Literal[
         "l2_norm",
         "margin",
@@ -63,13 +63,13 @@ Confidence = Annotated[
         "p_norm",
     ]
     | Callable[[Tensor], Tensor],
-    check_confidence,
+    check_score,
 ]
 
 
-def compute_confidence(confidence: Confidence, logits: Tensor) -> Tensor:
+def compute_confidence(confidence: LogitConfidence, logits: Tensor) -> Tensor:
     """Return one score per row of logits, larger for more confident predictions."""
-    check_confidence("confidence", confidence)
+    check_score("confidence", confidence)
     function = confidence if callable(confidence) else _CONFIDENCES[confidence]
     score = function(logits)
     if not isinstance(score, Tensor) or score.shape != logits.shape[:1]:

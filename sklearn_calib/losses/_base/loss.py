@@ -19,8 +19,11 @@ from sklearn_calib._sklearn.nested_params import (
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import did_you_mean
 from sklearn_calib.losses._base.checks import REDUCTIONS, Reduction, check_choice
-from sklearn_calib.losses._base.decorators import check_known
-from sklearn_calib.losses._base.logit_confidence import Confidence, compute_confidence
+from sklearn_calib.losses._base.decorators import check_keywords
+from sklearn_calib.losses._base.logit_confidence import (
+    LogitConfidence,
+    compute_confidence,
+)
 from sklearn_calib.losses._base.loss_names import LOSSES, get_loss_names
 
 # The prefix of the parameters of a base loss.
@@ -96,7 +99,7 @@ def _checks_keywords(init: _Init) -> _Init:
     @wraps(init)
     def wrapper(self: Any, *args: Any, **params: Any) -> None:
         if not is_open:
-            check_known(type(self), [n for n in params if n not in names], names)
+            check_keywords(type(self), [n for n in params if n not in names], names)
         init(self, *args, **params)
 
     return cast("_Init", wrapper)
@@ -403,7 +406,7 @@ class CalibrationLoss(ReducedLoss):
         )
 
     def _values_and_confidence(
-        self, logits: Tensor, target: Tensor, confidence: Confidence
+        self, logits: Tensor, target: Tensor, confidence: LogitConfidence
     ) -> tuple[Tensor, Tensor]:
         """Return the loss and the confidence of each sample."""
         return self(logits, target), compute_confidence(confidence, logits)

@@ -9,7 +9,7 @@ from torch.autograd import Function
 from sklearn_calib.losses._base.checks import above_zero, is_traced
 
 
-def softmax(logits: Tensor) -> Tensor:
+def stable_softmax(logits: Tensor) -> Tensor:
     """Return the class probabilities of each sample.
 
     The gradient of a logit is ``p_k * (g_k - sum(p * g))``. If the largest probability
@@ -31,7 +31,7 @@ def _centred(grad: Tensor | None, weight: Tensor) -> Tensor | None:
     return grad - (grad.detach() * weight).sum(1, keepdim=True)
 
 
-def negative_entropy(logits: Tensor) -> Tensor:
+def stable_negative_entropy(logits: Tensor) -> Tensor:
     """Return ``sum_k p_k * log(p_k)`` of each sample."""
     # The logit of a masked class may be -inf, and 0 * -inf is NaN.
     logits = logits.clamp_min(torch.finfo(logits.dtype).min)

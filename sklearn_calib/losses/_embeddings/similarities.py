@@ -8,7 +8,7 @@ from torch import Tensor
 from sklearn_calib.losses._base.checks import (
     Reduction,
     can_check_values,
-    check_device,
+    check_same_device,
     check_tensor,
     in_full_precision,
     is_integer,
@@ -29,7 +29,7 @@ def flatten_views(embeddings: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
             "embeddings must be non-empty and have shape (N, d) or (N, views, d), got "
             f"shape {tuple(embeddings.shape)}. Stack the views along dimension 1."
         )
-    check_device("target", target, embeddings, like_name="embeddings")
+    check_same_device("target", target, embeddings, like_name="embeddings")
     _check_labels(target, len(embeddings))
     n_views = embeddings.shape[1] if embeddings.ndim == 3 else 1
     if embeddings.dtype.itemsize < 4:

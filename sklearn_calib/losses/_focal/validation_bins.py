@@ -14,8 +14,8 @@ from sklearn_calib._validation.probabilities import as_proba_array, check_sample
 from sklearn_calib._validation.samples import check_columns, top_label_correct
 from sklearn_calib.losses._base.checks import (
     Reduction,
-    check_device,
     check_n_bins,
+    check_same_device,
     check_tensor,
 )
 from sklearn_calib.losses._base.loss import CalibrationLoss
@@ -48,7 +48,7 @@ def check_bins(logits: Tensor, edges: Tensor, **per_bin: Tensor) -> None:
     """Check the interior edges of the bins and the tensors with one value per bin."""
     for name, value in {"edges": edges, **per_bin}.items():
         check_tensor(name, value)
-        check_device(name, value, logits)
+        check_same_device(name, value, logits)
         n_values = edges.numel() + (name != "edges")
         if value.shape != (n_values,):
             raise ValueError(

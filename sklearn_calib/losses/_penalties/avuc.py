@@ -19,10 +19,10 @@ from sklearn_calib.losses._base.composed import (
     _ComposedLoss,
     add_penalty,
     build_base,
-    top_label,
+    uncertainty_and_error,
 )
 from sklearn_calib.losses._base.decorators import loss_function, parameters_of
-from sklearn_calib.losses._base.stable_gradients import softmax
+from sklearn_calib.losses._base.stable_gradients import stable_softmax
 
 # The weight of uniform probabilities that the authors' code mixes into the predicted
 # ones before computing their entropy. Also the smallest denominator of bad / good.
@@ -164,7 +164,7 @@ def _avuc(
     temperature: float | None,
 ) -> Tensor:
     """Return the penalty of the batch."""
-    uncertainty, wrong = top_label(logits, target)
+    uncertainty, wrong = uncertainty_and_error(logits, target)
     entropy = _entropy(logits)
     fraction = entropy / math.log(logits.shape[1])
     if temperature is None:
@@ -181,7 +181,7 @@ def _avuc(
 
 def _entropy(logits: Tensor) -> Tensor:
     """Return the entropy in nats of predictions mixed with uniform probabilities."""
-    proba = (1 - SMALLEST) * softmax(logits) + SMALLEST / logits.shape[1]
+    proba = (1 - SMALLEST) * stable_softmax(logits) + SMALLEST / logits.shape[1]
     return torch.special.entr(proba).sum(1)
 
 

@@ -14,7 +14,7 @@ from sklearn_calib.losses._base.composed import (
 )
 from sklearn_calib.losses._base.decorators import loss_function, parameters_of
 from sklearn_calib.losses._base.logit_confidence import compute_confidence
-from sklearn_calib.losses._base.stable_gradients import softmax
+from sklearn_calib.losses._base.stable_gradients import stable_softmax
 
 Penalty = Literal["entropy", "l1"]
 
@@ -117,7 +117,7 @@ def _negative_entropy(logits: Tensor, *_: Tensor) -> Tensor:
 
 
 def _l1_distance(logits: Tensor, *_: Tensor) -> Tensor:
-    return (softmax(logits) - 1 / logits.shape[1]).abs().sum(1)
+    return (stable_softmax(logits) - 1 / logits.shape[1]).abs().sum(1)
 
 
 PENALTIES: dict[Penalty, Callable[..., Tensor]] = {

@@ -25,7 +25,7 @@ from sklearn_calib.losses._base.composed import (
     Base,
     _ComposedLoss,
     build_base,
-    top_label,
+    uncertainty_and_error,
 )
 from sklearn_calib.losses._base.decorators import loss_function, parameters_of
 from sklearn_calib.losses._base.stable_gradients import true_class_margin
@@ -223,7 +223,7 @@ def _classwise(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
 def _top_label(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """Return the binary problem of whether the prediction is correct."""
     log_proba = torch.cat(_log_odds(logits, logits.argmax(1, keepdim=True)), 1)
-    _, wrong = top_label(logits, target)
+    _, wrong = uncertainty_and_error(logits, target)
     return log_proba[None], (1 - wrong)[None, :, None]
 
 

@@ -10,10 +10,10 @@ from sklearn_calib.losses._base.composed import (
     _ComposedLoss,
     add_penalty,
     build_base,
-    top_label,
+    uncertainty_and_error,
 )
 from sklearn_calib.losses._base.decorators import loss_function, parameters_of
-from sklearn_calib.losses._base.stable_gradients import softmax
+from sklearn_calib.losses._base.stable_gradients import stable_softmax
 
 
 @loss_function
@@ -108,7 +108,7 @@ def mdca_loss(
 
 def _mdca(logits: Tensor, target: Tensor, weight: Tensor) -> Tensor:
     """Return the mean gap over the classes."""
-    proba = softmax(logits)
+    proba = stable_softmax(logits)
     if target.ndim == 2:
         return (weight.unsqueeze(1) * (proba - target)).sum(0).abs().mean()
     # p_t - 1 as minus the sum over the other classes, which does not round to 0.
@@ -203,7 +203,7 @@ def dca_loss(
 
 def _dca(logits: Tensor, target: Tensor, weight: Tensor) -> Tensor:
     """Return the gap between mean confidence and accuracy."""
-    uncertainty, wrong = top_label(logits, target)
+    uncertainty, wrong = uncertainty_and_error(logits, target)
     return (weight * (uncertainty - wrong)).sum().abs()
 
 

@@ -17,7 +17,7 @@ from sklearn_calib.losses._base.composed import (
     add_penalty,
     build_base,
     root,
-    top_label,
+    uncertainty_and_error,
 )
 from sklearn_calib.losses._base.decorators import loss_function, parameters_of
 
@@ -123,7 +123,7 @@ def mmce_loss(
 
 def _mmce(logits: Tensor, target: Tensor, weight: Tensor, *, squared: bool) -> Tensor:
     """Return the MMCE or its square."""
-    uncertainty, wrong = top_label(logits, target)
+    uncertainty, wrong = uncertainty_and_error(logits, target)
     square = _embedding_square(weight * (uncertainty - wrong), 1 - uncertainty)
     return square if squared else root(square)
 
@@ -242,7 +242,7 @@ def weighted_mmce_loss(
 
 def _weighted_mmce(logits: Tensor, target: Tensor, weight: Tensor) -> Tensor:
     """Return the weighted MMCE."""
-    uncertainty, wrong = top_label(logits, target)
+    uncertainty, wrong = uncertainty_and_error(logits, target)
     weight = _balanced_weight(wrong, weight)
     return root(_embedding_square(weight * (uncertainty - wrong), 1 - uncertainty))
 

@@ -21,7 +21,7 @@ from sklearn_calib.losses._base.composed import (
     add_penalty,
     build_base,
     root,
-    top_label,
+    uncertainty_and_error,
 )
 from sklearn_calib.losses._base.decorators import loss_function, parameters_of
 
@@ -174,7 +174,7 @@ def _label_binned(
     squared: bool,
 ) -> Tensor:
     """Return the error between confidences and the accuracies of their bins."""
-    uncertainty, wrong = top_label(logits, target)
+    uncertainty, wrong = uncertainty_and_error(logits, target)
     member = _memberships(1 - uncertainty, 1 / logits.shape[1], n_bins, temperature)
     member = weight.unsqueeze(1) * ((1 - SPREAD) * member + SPREAD / n_bins)
     error_rate = _mean_by_bin(member, wrong)
@@ -192,7 +192,7 @@ def _bin_binned(
     squared: bool,
 ) -> Tensor:
     """Return the error between the mean confidences and the accuracies of bins."""
-    uncertainty, wrong = top_label(logits, target)
+    uncertainty, wrong = uncertainty_and_error(logits, target)
     member = _memberships(1 - uncertainty, 0.0, n_bins, temperature)
     member = weight.unsqueeze(1) * member
     gap = _mean_by_bin(member, uncertainty - wrong)

@@ -26,7 +26,7 @@ from sklearn_calib.losses._base.checks import (
 )
 from sklearn_calib.losses._base.decorators import loss_function, parameters_of
 from sklearn_calib.losses._base.loss import CalibrationLoss
-from sklearn_calib.losses._base.stable_gradients import softmax
+from sklearn_calib.losses._base.stable_gradients import stable_softmax
 
 # The loss contains squares of the margin and of quotients by the prior.
 LARGEST_MARGIN, SMALLEST_PRIOR = 1e18, 1e-15
@@ -168,7 +168,7 @@ def aucm_loss(
 
 def _one_vs_rest(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """Return scores and labels of shape (N, problems), one problem if C is 2."""
-    score = softmax(logits)
+    score = stable_softmax(logits)
     label = F.one_hot(target, logits.shape[1]).to(logits.dtype)
     return (score, label) if logits.shape[1] > 2 else (score[:, 1:], label[:, 1:])
 

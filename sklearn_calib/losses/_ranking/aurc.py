@@ -11,8 +11,8 @@ from sklearn_calib.losses._base.checks import (
     REPETITIONS,
     Proportion,
     Ranks,
+    RankWeights,
     Reduction,
-    Weights,
     above_zero,
     check_batch,
     check_not_meta,
@@ -24,7 +24,7 @@ from sklearn_calib.losses._base.checks import (
 )
 from sklearn_calib.losses._base.composed import Base, _ComposedLoss, build_base
 from sklearn_calib.losses._base.decorators import loss_function, parameters_of
-from sklearn_calib.losses._base.logit_confidence import Confidence
+from sklearn_calib.losses._base.logit_confidence import LogitConfidence
 from sklearn_calib.losses._ranking.soft_rank import ORDINARY_RANKS, soft_ranks
 
 # The epsilon of hard ranks. A network may return slightly different outputs for equal
@@ -56,10 +56,10 @@ def regularized_aurc_loss(
     *,
     lambd: Proportion = 0.5,
     epsilon: Epsilon = 0.05,
-    confidence: Confidence = "msp",
+    confidence: LogitConfidence = "msp",
     base: Base = "cross_entropy",
     ranks: Ranks = "soft",
-    weights: Weights = "log",
+    weights: RankWeights = "log",
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
     **base_params: Any,
@@ -196,9 +196,9 @@ def aurc_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    confidence: Confidence = "msp",
+    confidence: LogitConfidence = "msp",
     base: Base = "cross_entropy",
-    weights: Weights = "harmonic",
+    weights: RankWeights = "harmonic",
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
     **base_params: Any,
@@ -340,7 +340,7 @@ def rank_weights(
     score: Tensor,
     *,
     ranks: Ranks,
-    weights: Weights,
+    weights: RankWeights,
     epsilon: Any,
     sample_weight: Tensor | None = None,
 ) -> Tensor:

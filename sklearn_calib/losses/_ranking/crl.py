@@ -23,7 +23,7 @@ from sklearn_calib.losses._base.checks import (
 from sklearn_calib.losses._base.composed import Base, _ComposedLoss, build_base
 from sklearn_calib.losses._base.decorators import loss_function, parameters_of
 from sklearn_calib.losses._base.logit_confidence import (
-    Confidence,
+    LogitConfidence,
     compute_confidence,
 )
 
@@ -36,7 +36,7 @@ def crl_loss(
     history: Tensor | None = None,
     indices: Tensor | None = None,
     lambd: NonNegative = 1.0,
-    confidence: Confidence = "msp",
+    confidence: LogitConfidence = "msp",
     base: Base = "cross_entropy",
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
@@ -148,7 +148,7 @@ def _correctness(history: Tensor) -> Tensor:
 
 
 def _ranking_values(
-    logits: Tensor, correctness: Tensor, confidence: Confidence
+    logits: Tensor, correctness: Tensor, confidence: LogitConfidence
 ) -> Tensor:
     """Return the ranking loss of each sample and the next one."""
     score = compute_confidence(confidence, logits)

@@ -26,7 +26,7 @@ from sklearn_calib.losses._base.checks import (
 from sklearn_calib.losses._base.composed import Base, _ComposedLoss, build_base
 from sklearn_calib.losses._base.decorators import loss_function
 from sklearn_calib.losses._base.logit_confidence import (
-    check_confidence,
+    check_score,
     compute_confidence,
 )
 from sklearn_calib.losses._base.loss import CalibrationLoss
@@ -40,7 +40,7 @@ check_bandwidth = checking(check_positive, hint="The authors use 0.05.")
 
 def check_unit_confidence(name: str, value: Any) -> None:
     """Raise a ValueError unless a value is callable or the name of such a score."""
-    check_confidence(name, value)
+    check_score(name, value)
     if not callable(value) and value not in CONFIDENCES:
         raise ValueError(
             f"{name} must be one of {CONFIDENCES}, whose values are in [0, 1], or a "

@@ -16,7 +16,7 @@ from sklearn_calib.losses._base.checks import (
     reduce_loss,
 )
 from sklearn_calib.losses._base.loss import CalibrationLoss
-from sklearn_calib.losses._base.stable_gradients import softmax
+from sklearn_calib.losses._base.stable_gradients import stable_softmax
 
 
 def brier_loss(
@@ -88,7 +88,7 @@ def brier_loss(
 def brier_values(logits: Tensor, target: Tensor) -> Tensor:
     """Return the loss of each sample of a validated batch."""
     if target.ndim == 2:
-        return (softmax(logits) - target).square().sum(1)
+        return (stable_softmax(logits) - target).square().sum(1)
     if is_traced():
         return _values_and_terms(logits, target)[0]
     return _BrierValues.apply(logits, target)

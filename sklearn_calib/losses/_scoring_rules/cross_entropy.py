@@ -19,7 +19,7 @@ from sklearn_calib.losses._base.checks import (
     reduce_loss,
 )
 from sklearn_calib.losses._base.decorators import loss_function, parameters_of
-from sklearn_calib.losses._base.logit_confidence import Confidence
+from sklearn_calib.losses._base.logit_confidence import LogitConfidence
 from sklearn_calib.losses._base.loss import CalibrationLoss
 from sklearn_calib.losses._base.stable_gradients import true_class_margin
 
@@ -194,7 +194,7 @@ class CrossEntropyLoss(CalibrationLoss):
     def __init__(self) -> None: ...
 
     def _values_and_confidence(
-        self, logits: Tensor, target: Tensor, confidence: Confidence
+        self, logits: Tensor, target: Tensor, confidence: LogitConfidence
     ) -> tuple[Tensor, Tensor]:
         """Compute both from one softmax if possible.
 

@@ -44,8 +44,8 @@ from sklearn_calib.metrics._accumulator.cell_draws import CellSample
 from sklearn_calib.metrics._accumulator.cell_metrics import (
     RANKINGS,
     check_metric,
-    evaluate,
     metric_and_options,
+    metric_of_cells,
     quantile_bound,
     ranking_bound,
 )
@@ -370,7 +370,7 @@ class CalibrationAccumulator(Accumulator):
         metric, options = metric_and_options(metric, options, mode, self.compute)
         check_metric(metric, mode, options)
         cells, grid = self.cells_[mode], self._grid(mode)
-        return evaluate(cells, grid, self._n_rows(mode), metric, mode, options)
+        return metric_of_cells(cells, grid, self._n_rows(mode), metric, mode, options)
 
     def error_bound(
         self,

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from sklearn_calib._validation.types import Array, Floats, Ints, Metric, Options
-from sklearn_calib.metrics._accumulator.cell_metrics import evaluate
+from sklearn_calib.metrics._accumulator.cell_metrics import metric_of_cells
 from sklearn_calib.metrics._binned_sums.grid import Cells, Grid
 from sklearn_calib.metrics._draws import (
     JACKKNIFE_PARTS,
@@ -39,7 +39,7 @@ class CellSample(Resample):
             gap = total * self._mean - correct
             cells = Cells(cells.place[seen], np.array([total, gap, correct])[:, seen])
         return check_number(
-            evaluate(cells, self.grid, 1, self.metric, self.mode, self.options)
+            metric_of_cells(cells, self.grid, 1, self.metric, self.mode, self.options)
         )
 
     def draw_all(self, seed: int) -> dict[str, Array]:

@@ -52,7 +52,7 @@ BINNED: dict[Metric, Options] = {
 RANKINGS: list[Metric] = [augrc_loss, aurc_loss, excess_aurc_loss, failure_auroc_score]
 
 
-class Points(NamedTuple):
+class CellPoints(NamedTuple):
     """Occupied cells as samples, two for each: the correct ones and the wrong ones."""
 
     confidence: Floats  # (2, n_cells)
@@ -74,14 +74,14 @@ class Points(NamedTuple):
         return metric(is_correct, proba, sample_weight=weight, **options)
 
 
-def points(cells: Cells, grid: Grid) -> Points:
+def points(cells: Cells, grid: Grid) -> CellPoints:
     """Return the samples for the cells of one row, at their mean confidence."""
     weight, gap, correct = cells.sums[:3]
     low, high = grid.ends_of(cells.place)
     mean = np.clip((gap + correct) / weight, low, high)
     # Rounding errors must not make a sum negative.
     correct = np.clip(correct, 0, weight)
-    return Points(np.stack([mean, mean]), np.stack([correct, weight - correct]))
+    return CellPoints(np.stack([mean, mean]), np.stack([correct, weight - correct]))
 
 
 @lru_cache
@@ -154,7 +154,7 @@ def check_metric(metric: Metric, mode: str, options: Options) -> None:
 @validate_params(
     {**NORM, "reduce_bias": ["boolean"], "average": [StrOptions({"mean", "sum"})]}
 )
-def binned_error(
+def error_of_sums(
     sums: Floats,
     strategy: str,
     *,
@@ -185,14 +185,14 @@ def spiegelhalter(
     )
 
 
-def evaluate(
+def metric_of_cells(
     cells: Cells, grid: Grid, n_rows: int, metric: Metric, mode: str, options: Options
 ) -> Any:
     """Return a metric of cells."""
     own_bins = not {"n_bins", "strategy"} & options.keys()
     if metric in BINNED and own_bins:
         sums = sums_over_bins(cells, grid, n_rows)
-        return binned_error(sums, grid.strategy, **{**BINNED[metric], **options})
+        return error_of_sums(sums, grid.strategy, **{**BINNED[metric], **options})
     if not grid.is_fine:
         raise ValueError(
             'With mode="classwise", a metric without bins needs an accumulator with '
@@ -218,7 +218,7 @@ def ranking_bound(
     low, high = grid.ends_of(cells.place)
     ends = np.stack([0.75 * low + 0.25 * high, 0.25 * low + 0.75 * high])
     extremes = [
-        Points(confidence, seen.weight).measure(metric, mode, options)
+        CellPoints(confidence, seen.weight).measure(metric, mode, options)
         for confidence in (ends, ends[::-1])
     ]
     return float(np.abs(np.array(extremes) - value).max())

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._numerics.binning import distinct_values
+from sklearn_calib._numerics.binning import distinct_confidences
 from sklearn_calib._validation.declarations import (
     COLUMN,
     declare_interval,
@@ -93,7 +93,7 @@ def ks_calibration_error(
     0.1
     """
     samples = read_samples(y_true, y_proba, labels, sample_weight, mode, pos_label)
-    value, fraction, frequency = distinct_values(*samples.column())
+    value, fraction, frequency = distinct_confidences(*samples.column())
     return float(np.abs(np.cumsum(fraction * (frequency - value))).max())
 
 
@@ -181,6 +181,6 @@ def cutoff_calibration_error(
     0.125
     """
     samples = read_samples(y_true, y_proba, labels, sample_weight, mode, pos_label)
-    value, fraction, frequency = distinct_values(*samples.column())
+    value, fraction, frequency = distinct_confidences(*samples.column())
     gaps = np.append(0, np.cumsum(fraction * (frequency - value)))
     return float(np.ptp(gaps))

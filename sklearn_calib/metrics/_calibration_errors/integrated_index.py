@@ -10,7 +10,7 @@ from scipy.special import expit
 
 from sklearn_calib._numerics.binning import sums_by_value
 from sklearn_calib._numerics.class_scores import log_odds_of_one
-from sklearn_calib._solvers.spline_logistic import evaluate, fit_curve
+from sklearn_calib._solvers.spline_logistic import evaluate_curve, fit_curve
 from sklearn_calib._validation.declarations import (
     BETWEEN_0_AND_1,
     COLUMN,
@@ -149,7 +149,7 @@ def integrated_calibration_index(
     curve, _ = fit_curve(
         log_odds, positives / mass, mass, n_knots=N_KNOTS, is_monotone=monotone
     )
-    gap = np.abs(expit(evaluate(curve, log_odds)) - value)
+    gap = np.abs(expit(evaluate_curve(curve, log_odds)) - value)
     if statistic == "mean":
         return float(np.average(gap, weights=mass))
     return _quantile(gap, mass, 1.0 if statistic == "max" else float(statistic))

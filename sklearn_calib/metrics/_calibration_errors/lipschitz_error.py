@@ -13,7 +13,7 @@ from scipy.linalg.lapack import dgtsv
 from scipy.special import expit, logit
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_calib._numerics.binning import distinct_values
+from sklearn_calib._numerics.binning import distinct_confidences
 from sklearn_calib._validation.declarations import (
     COLUMN,
     StrOptions,
@@ -129,7 +129,7 @@ def smooth_calibration_error(
     0.2
     """
     samples = read_samples(y_true, y_proba, labels, sample_weight, mode, pos_label)
-    value, fraction, frequency = distinct_values(*samples.column())
+    value, fraction, frequency = distinct_confidences(*samples.column())
     residual = fraction * (frequency - value)
     worst = minimize_lipschitz(
         lambda _: -residual, np.zeros_like, np.diff(value), bound=1.0
@@ -249,7 +249,7 @@ def post_processing_gap(
     0.04
     """
     samples = read_samples(y_true, y_proba, labels, sample_weight, mode, pos_label)
-    value, fraction, frequency = distinct_values(*samples.column())
+    value, fraction, frequency = distinct_confidences(*samples.column())
     gap = _log_gap if loss == "log" else _squared_gap
     return max(0.0, float(fraction @ gap(value, fraction, frequency)))
 

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import has_fit_parameter
 
 from sklearn_calib._numerics.class_scores import log_odds_of_one
-from sklearn_calib._solvers.spline_logistic import evaluate, fit_curve
+from sklearn_calib._solvers.spline_logistic import evaluate_curve, fit_curve
 from sklearn_calib._validation.declarations import (
     TARGETS,
     HasMethods,
@@ -322,7 +322,7 @@ def _recalibrate_by_curves(
         curve, _ = fit_curve(
             x[train], target[train], weight[train], n_knots=N_KNOTS, is_monotone=False
         )
-        columns.append(expit(evaluate(curve, x[test])))
+        columns.append(expit(evaluate_curve(curve, x[test])))
     return as_columns(columns[0]) if is_binary else np.column_stack(columns)
 
 

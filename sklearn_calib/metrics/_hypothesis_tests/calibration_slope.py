@@ -23,7 +23,7 @@ from sklearn_calib._validation.declarations import (
     validate_params,
 )
 from sklearn_calib._validation.fit_warnings import warn
-from sklearn_calib._validation.labels import classes_of
+from sklearn_calib._validation.labels import column_classes
 from sklearn_calib._validation.samples import read_samples, samples_by_class
 from sklearn_calib._validation.types import Bools, Floats, Ints, Weights
 from sklearn_calib.metrics._hypothesis_tests.cluster_scores import (
@@ -214,7 +214,7 @@ def calibration_slope(
     if mode == "multinomial":
         proba, codes, weight = samples.proba()
         clusters = read_clusters(clusters, len(codes), weight)
-        code = reference_code(reference, classes_of(y_true, labels))
+        code = reference_code(reference, column_classes(y_true, labels))
         weight = _unit_mean(weight, len(codes))
         ratios = log_ratios(proba, codes, weight, code, clusters)
         estimate, error = _recalibrate_all(ratios)

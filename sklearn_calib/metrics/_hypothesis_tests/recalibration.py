@@ -23,7 +23,7 @@ from sklearn_calib._validation.declarations import (
     validate_params,
 )
 from sklearn_calib._validation.fit_warnings import warn
-from sklearn_calib._validation.labels import classes_of, code_of_label
+from sklearn_calib._validation.labels import code_of_label, column_classes
 from sklearn_calib._validation.samples import TESTED, effective_weights, read_samples
 from sklearn_calib._validation.types import Array, Floats, Ints, Seed
 from sklearn_calib.metrics._hypothesis_tests.cluster_scores import (
@@ -203,7 +203,7 @@ def recalibration_test(
             f'reference must be None with mode="top_label", got {shown(reference)}. '
             "Correct predictions are compared with wrong ones."
         )
-    code = reference_code(reference, classes_of(y_true, labels))
+    code = reference_code(reference, column_classes(y_true, labels))
     weight = effective_weights(weight, len(codes))
     clusters = read_clusters(clusters, len(codes), weight)
     df = 2 * (proba.shape[1] - 1)

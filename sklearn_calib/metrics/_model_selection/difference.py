@@ -25,7 +25,7 @@ from sklearn_calib._validation.declarations import (
     interval_kind,
     validate_params,
 )
-from sklearn_calib._validation.labels import classes_of
+from sklearn_calib._validation.labels import column_classes
 from sklearn_calib._validation.probabilities import (
     check_proba,
     check_proba_shape,
@@ -46,7 +46,7 @@ from sklearn_calib.metrics._hypothesis_tests.consistency import (
 from sklearn_calib.metrics._hypothesis_tests.spiegelhalter import ALTERNATIVES
 from sklearn_calib.metrics._model_selection.error_excess import (
     ErrorExcess,
-    gap_error,
+    as_gap_error,
     has_bounds,
 )
 from sklearn_calib.metrics._model_selection.metric_scorers import find_scorer
@@ -276,7 +276,7 @@ def difference_test(
     tail = (1 - confidence_level) / 2
     if interval_kind(metric)[0].is_error:
         splits = rng.randint(np.iinfo(np.int32).max, size=N_SPLITS)
-        errors = gap_error(a), gap_error(b)
+        errors = as_gap_error(a), as_gap_error(b)
         excess = ErrorExcess(*errors, a.weight / a.weight.mean(), a)
         # The scale must not be zero.
         scale = excess.standard_error(rng) or np.finfo(float).tiny
@@ -316,7 +316,7 @@ def _read_scorer(
         proba = check_proba_shape(proba, name=key, allow_1d=True)
         metric, probas[key] = metric_and_input(scorer, proba)
         if labels is None and probas[key].ndim < proba.ndim:
-            labels = classes_of(y_true, None)  # the class of the column is known
+            labels = column_classes(y_true, None)  # the class of the column is known
     return metric, labels
 
 

@@ -118,13 +118,13 @@ class ErrorExcess(NamedTuple):
 
 
 def has_bounds(metric: Metric) -> bool:
-    """Whether `gap_error` supports the metric."""
+    """Whether `as_gap_error` supports the metric."""
     kind, given = interval_kind(metric)
     is_binned = kind.bins is not None and given.get("n_bins") != "sweep"
     return kind.is_error and (is_binned or kind.is_cumulated)
 
 
-def gap_error(sample: RowSample) -> GapError:
+def as_gap_error(sample: RowSample) -> GapError:
     """Return the `GapError` of a model."""
     kind, given = interval_kind(sample.metric)
     given = {**BINS, **(kind.bins or {}), **given}

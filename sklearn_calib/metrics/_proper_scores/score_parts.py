@@ -26,7 +26,7 @@ from sklearn_calib._validation.types import Array, Floats, Ints
 
 # From the probabilities of a class, its indicator and weights to probabilities.
 Recalibrate: TypeAlias = Callable[[Floats, Floats, Floats], Floats]
-Loss: TypeAlias = Callable[[Ints, Floats], Floats]
+SampleLoss: TypeAlias = Callable[[Ints, Floats], Floats]
 
 
 def _brier(codes: Ints, proba: Floats) -> Floats:
@@ -37,7 +37,7 @@ def _brier(codes: Ints, proba: Floats) -> Floats:
 
 
 def _losses(
-    loss: Loss,
+    loss: SampleLoss,
     codes: Ints,
     proba: Floats,
     transform: Callable[[Floats], Floats] = lambda proba: proba,
@@ -49,7 +49,9 @@ def _losses(
     return losses
 
 
-def _scaled_losses(loss: Loss, codes: Ints, proba: Floats, weight: Floats) -> Floats:
+def _scaled_losses(
+    loss: SampleLoss, codes: Ints, proba: Floats, weight: Floats
+) -> Floats:
     """Return the loss of each sample after temperature scaling."""
     scale = fit_refinement(proba, codes, weight, _as_logits)
     return _losses(loss, codes, proba, scale)
@@ -62,7 +64,11 @@ def _as_logits(proba: Floats) -> Floats:
 
 
 def _losses_by_class(
-    recalibrate: Recalibrate, loss: Loss, codes: Ints, proba: Floats, weight: Floats
+    recalibrate: Recalibrate,
+    loss: SampleLoss,
+    codes: Ints,
+    proba: Floats,
+    weight: Floats,
 ) -> Floats:
     """Return the loss of each sample after a recalibration of each class.
 

@@ -1,6 +1,6 @@
 """Elementwise operations on numpy arrays, and on arrays in a graph of ONNX operators.
 
-A numpy array is computed at once. A `Tensor` becomes a graph: of ONNX, of a torch
+A numpy array is computed at once. A `Symbol` becomes a graph: of ONNX, of a torch
 module, or of operators that are applied to the arrays of any library.
 """
 
@@ -15,7 +15,7 @@ from scipy import special
 from sklearn_calib._validation.types import Array, Floats
 
 
-class Graph(Protocol):
+class Backend(Protocol):
     """What applies operators, which are named and defined as those of ONNX.
 
     A value is the name of a result in an ONNX graph, a node of a torch.fx graph, or an
@@ -29,7 +29,7 @@ class Graph(Protocol):
         """Return the value of an operator."""
 
 
-class Tensor:
+class Symbol:
     """Array in a graph, with the operators of a numpy array of two dimensions.
 
     Its methods return new arrays. The number of rows is not known, and the number of
@@ -43,7 +43,7 @@ class Tensor:
     __hash__ = None  # type: ignore[assignment] # `object` has a method here
 
     def __init__(
-        self, graph: Graph, value: Any, dtype: Any, n_columns: int | None = None
+        self, graph: Backend, value: Any, dtype: Any, n_columns: int | None = None
     ) -> None:
         self.graph = graph
         self.value = value
@@ -54,9 +54,9 @@ class Tensor:
     def shape(self) -> tuple[None, Any]:
         return None, self.n_columns
 
-    def with_columns(self, n_columns: int) -> Tensor:
+    def with_columns(self, n_columns: int) -> Symbol:
         """Return the same array with a known number of columns."""
-        return Tensor(self.graph, self.value, self.dtype, n_columns)
+        return Symbol(self.graph, self.value, self.dtype, n_columns)
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
         raise TypeError("the values of an array in a graph are not known")
@@ -66,73 +66,73 @@ class Tensor:
     def __array_function__(self, function: Any, *_: Any) -> NoReturn:
         raise TypeError(f"numpy.{function.__name__} needs numpy arrays")
 
-    def __add__(self, other: Any) -> Tensor:
+    def __add__(self, other: Any) -> Symbol:
         return node("Add", self, other)
 
-    def __mul__(self, other: Any) -> Tensor:
+    def __mul__(self, other: Any) -> Symbol:
         return node("Mul", self, other)
 
     __radd__, __rmul__ = __add__, __mul__
 
-    def __sub__(self, other: Any) -> Tensor:
+    def __sub__(self, other: Any) -> Symbol:
         return node("Sub", self, other)
 
-    def __rsub__(self, other: Any) -> Tensor:
+    def __rsub__(self, other: Any) -> Symbol:
         return node("Sub", other, self)
 
-    def __truediv__(self, other: Any) -> Tensor:
+    def __truediv__(self, other: Any) -> Symbol:
         return node("Div", self, other)
 
-    def __rtruediv__(self, other: Any) -> Tensor:
+    def __rtruediv__(self, other: Any) -> Symbol:
         return node("Div", other, self)
 
-    def __pow__(self, other: Any) -> Tensor:
+    def __pow__(self, other: Any) -> Symbol:
         return node("Pow", self, other)
 
-    def __rpow__(self, other: Any) -> Tensor:
+    def __rpow__(self, other: Any) -> Symbol:
         return node("Pow", other, self)
 
-    def __matmul__(self, other: Array) -> Tensor:
+    def __matmul__(self, other: Array) -> Symbol:
         if np.ndim(other) != 2:
             raise TypeError("a matrix product needs arrays of two dimensions")
         return node("MatMul", self, other, n_columns=other.shape[1])
 
-    def __neg__(self) -> Tensor:
+    def __neg__(self) -> Symbol:
         return node("Neg", self)
 
-    def __abs__(self) -> Tensor:
+    def __abs__(self) -> Symbol:
         return node("Abs", self)
 
-    def __gt__(self, other: Any) -> Tensor:
+    def __gt__(self, other: Any) -> Symbol:
         return node("Greater", self, other, dtype=bool)
 
-    def __lt__(self, other: Any) -> Tensor:
+    def __lt__(self, other: Any) -> Symbol:
         return node("Less", self, other, dtype=bool)
 
-    def __ge__(self, other: Any) -> Tensor:
+    def __ge__(self, other: Any) -> Symbol:
         return node("GreaterOrEqual", self, other, dtype=bool)
 
-    def __le__(self, other: Any) -> Tensor:
+    def __le__(self, other: Any) -> Symbol:
         return node("LessOrEqual", self, other, dtype=bool)
 
-    def __eq__(self, other: Any) -> Tensor:  # type: ignore[override] # not a bool
+    def __eq__(self, other: Any) -> Symbol:  # type: ignore[override] # not a bool
         return node("Equal", self, other, dtype=bool)
 
-    def __ne__(self, other: Any) -> Tensor:  # type: ignore[override] # not a bool
+    def __ne__(self, other: Any) -> Symbol:  # type: ignore[override] # not a bool
         return ~(self == other)
 
-    def __and__(self, other: Any) -> Tensor:
+    def __and__(self, other: Any) -> Symbol:
         return node("And", self, other)
 
-    def __or__(self, other: Any) -> Tensor:
+    def __or__(self, other: Any) -> Symbol:
         return node("Or", self, other)
 
     __rand__, __ror__ = __and__, __or__
 
-    def __invert__(self) -> Tensor:
+    def __invert__(self) -> Symbol:
         return node("Not", self)
 
-    def __getitem__(self, key: tuple[slice, slice | Sequence[int]]) -> Tensor:
+    def __getitem__(self, key: tuple[slice, slice | Sequence[int]]) -> Symbol:
         rows, columns = key
         if rows != slice(None):
             raise TypeError("rows cannot be selected in a graph")
@@ -143,29 +143,29 @@ class Tensor:
             raise TypeError("columns are selected by x[:, indices], as in x[:, [0]]")
         return node("Gather", self, indices, n_columns=len(indices), axis=1)
 
-    def astype(self, dtype: Any, *, copy: bool = True) -> Tensor:  # noqa: ARG002 - numpy's
+    def astype(self, dtype: Any, *, copy: bool = True) -> Symbol:  # noqa: ARG002 - numpy's
         return self if self.dtype == dtype else self.cast(dtype)
 
-    def cast(self, dtype: Any) -> Tensor:
+    def cast(self, dtype: Any) -> Symbol:
         """Convert to a dtype, even if the present one is not known."""
         return node("Cast", self, dtype=dtype, to=np.dtype(dtype))
 
-    def max(self, *, axis: int, keepdims: bool) -> Tensor:
+    def max(self, *, axis: int, keepdims: bool) -> Symbol:
         return self._reduced("ReduceMax", axis, keepdims)
 
-    def sum(self, *, axis: int, keepdims: bool) -> Tensor:
+    def sum(self, *, axis: int, keepdims: bool) -> Symbol:
         counted = self.astype(np.int64) if self.dtype == bool else self
         return counted._reduced("ReduceSum", axis, keepdims)
 
-    def mean(self, *, axis: int, keepdims: bool) -> Tensor:
+    def mean(self, *, axis: int, keepdims: bool) -> Symbol:
         return self._reduced("ReduceMean", axis, keepdims)
 
-    def argmax(self, *, axis: int, keepdims: bool) -> Tensor:
+    def argmax(self, *, axis: int, keepdims: bool) -> Symbol:
         """Return the first column with the largest value."""
         _check_rows(axis, keepdims)
         return node("ArgMax", self, dtype=np.int64, n_columns=1, axis=1)
 
-    def _reduced(self, op_type: str, axis: int, keepdims: bool) -> Tensor:
+    def _reduced(self, op_type: str, axis: int, keepdims: bool) -> Symbol:
         _check_rows(axis, keepdims)
         return node(op_type, self, n_columns=1, axes=[1])
 
@@ -181,7 +181,7 @@ FLOATING = {"Div", "Exp", "Log", "ReduceMean"}
 OF_MASKS = {"Add": "Or", "Max": "Or", "Min": "And", "Mul": "And"}
 
 # Both kinds of arrays that a map is applied to.
-Values = TypeVar("Values", Floats, Tensor)
+Values = TypeVar("Values", Floats, Symbol)
 
 
 def node(
@@ -190,7 +190,7 @@ def node(
     dtype: Any = None,
     n_columns: int | None = None,
     **options: Any,
-) -> Tensor:
+) -> Symbol:
     """Return the result of an operator, in the dtype that numpy would compute in.
 
     This is the dtype of the widest floating input; Python numbers and arrays become
@@ -202,11 +202,11 @@ def node(
         inputs = (*_promoted(inputs, is_float=op_type in FLOATING),)
     if all(_dtype(each).kind == "b" for each in inputs):
         op_type = OF_MASKS.get(op_type, op_type)
-    tensors = [each for each in inputs if isinstance(each, Tensor)]
+    tensors = [each for each in inputs if isinstance(each, Symbol)]
     like = next((each for each in tensors if each.dtype.kind == "f"), tensors[-1])
 
     def value_of(value: Any) -> Any:
-        if isinstance(value, Tensor):
+        if isinstance(value, Symbol):
             return value.value
         if isinstance(value, np.ndarray) and value.dtype.kind != "f":
             return like.graph.constant(value)
@@ -215,7 +215,7 @@ def node(
     if n_columns is None:
         n_columns = _most([_width(each) for each in inputs])
     output = like.graph.add(op_type, [value_of(value) for value in inputs], **options)
-    return Tensor(like.graph, output, like.dtype if dtype is None else dtype, n_columns)
+    return Symbol(like.graph, output, like.dtype if dtype is None else dtype, n_columns)
 
 
 def _promoted(values: Sequence[Any], *, is_float: bool = False) -> list[Any]:
@@ -224,7 +224,7 @@ def _promoted(values: Sequence[Any], *, is_float: bool = False) -> list[Any]:
     if len(values) == 1 and not is_float:
         return [*values]
     if is_float or any(each.kind == "f" for each in dtypes):
-        tensors = [each.dtype for each in values if isinstance(each, Tensor)]
+        tensors = [each.dtype for each in values if isinstance(each, Symbol)]
         floats = [each for each in tensors if each.kind == "f"]
         dtype = max(floats, key=lambda each: each.itemsize, default=np.dtype(float))
     elif all(each.kind == "b" for each in dtypes):
@@ -235,21 +235,21 @@ def _promoted(values: Sequence[Any], *, is_float: bool = False) -> list[Any]:
 
 
 def _as_dtype(value: Any, dtype: Any) -> Any:
-    if isinstance(value, Tensor):
+    if isinstance(value, Symbol):
         return value.astype(dtype)
     return np.asarray(value, dtype=dtype)
 
 
 def _dtype(value: Any) -> Any:
     """Return the dtype of an array or number; raise TypeError for anything else."""
-    dtype = value.dtype if isinstance(value, Tensor) else np.asarray(value).dtype
+    dtype = value.dtype if isinstance(value, Symbol) else np.asarray(value).dtype
     if dtype.kind not in "biuf":
         raise TypeError(f"{value!r} is not an array of numbers")
     return dtype
 
 
 def _width(value: Any) -> int | None:
-    if isinstance(value, Tensor):
+    if isinstance(value, Symbol):
         return value.n_columns
     return np.shape(value)[-1] if np.ndim(value) else 1
 
@@ -287,19 +287,19 @@ def minimum(value: Any, other: Any) -> Any:
 
 def clip(value: Values, low: Any, high: Any) -> Values:
     """Return values between two limits."""
-    if isinstance(value, Tensor):
+    if isinstance(value, Symbol):
         return minimum(maximum(value, low), high)
     return np.clip(value, low, high)
 
 
 def exp(value: Values) -> Values:
     """Return the exponential function."""
-    return node("Exp", value) if isinstance(value, Tensor) else np.exp(value)
+    return node("Exp", value) if isinstance(value, Symbol) else np.exp(value)
 
 
 def log(value: Values) -> Values:
     """Return the natural logarithm."""
-    return node("Log", value) if isinstance(value, Tensor) else np.log(value)
+    return node("Log", value) if isinstance(value, Symbol) else np.log(value)
 
 
 def hstack(values: Sequence[Any]) -> Any:
@@ -315,14 +315,14 @@ def hstack(values: Sequence[Any]) -> Any:
 
 def round_to(value: Values, decimals: int) -> Values:
     """Return rounded values; halves are rounded to even."""
-    if isinstance(value, Tensor):
+    if isinstance(value, Symbol):
         return node("Round", value * 10.0**decimals) / 10.0**decimals
     return np.round(value, decimals)
 
 
 def log1p(value: Values) -> Values:
     """Return log(1 + x), in full precision for small x."""
-    if not isinstance(value, Tensor):
+    if not isinstance(value, Symbol):
         return np.log1p(value)
     # Kahan's formula. Not divided by 0, so that gradients are finite.
     total = 1 + value
@@ -333,19 +333,19 @@ def log1p(value: Values) -> Values:
 
 def softplus(value: Values) -> Values:
     """Return log(1 + exp(x)) without overflow."""
-    if isinstance(value, Tensor):
+    if isinstance(value, Symbol):
         return maximum(value, 0.0) + log1p(exp(-abs(value)))
     return np.logaddexp(0, value)
 
 
 def log_expit(value: Values) -> Values:
     """Return the logarithm of the logistic function."""
-    return -softplus(-value) if isinstance(value, Tensor) else special.log_expit(value)
+    return -softplus(-value) if isinstance(value, Symbol) else special.log_expit(value)
 
 
 def expit(value: Values) -> Values:
     """Return the logistic function 1 / (1 + exp(-x))."""
-    if not isinstance(value, Tensor):
+    if not isinstance(value, Symbol):
         return special.expit(value)
     # Without overflow, so that gradients are finite.
     small = exp(-abs(value))
@@ -353,4 +353,4 @@ def expit(value: Values) -> Values:
 
 
 def _is_in_graph(*values: Any) -> bool:
-    return any(isinstance(each, Tensor) for each in values)
+    return any(isinstance(each, Symbol) for each in values)
