@@ -79,7 +79,9 @@ def log_odds(logits: Values) -> Values:
     log_proba = log_softmax(logits.astype(np.float64))
     top = is_top(log_proba)
     others = where(top, -np.inf, log_proba)
-    return log_proba - where(top, _logsumexp(others), log1p(-exp(others)))
+    largest = _max(others)
+    log_rest = largest + log(_sum(exp(others - largest)))
+    return log_proba - where(top, log_rest, log1p(-exp(others)))
 
 
 def top_log_odds(logits: Values) -> Values:
@@ -198,11 +200,6 @@ def pool(members: Sequence[Values], temperature: Any, offset: Any) -> Values:
 def _xlogx(proba: Symbol) -> Symbol:
     """Return p log p, which is 0 for p = 0."""
     return proba * log_of_tiny(proba)
-
-
-def _logsumexp(values: Symbol) -> Symbol:
-    largest = _max(values)
-    return largest + log(_sum(exp(values - largest)))
 
 
 def _max(values: Symbol) -> Symbol:

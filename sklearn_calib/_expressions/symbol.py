@@ -213,7 +213,11 @@ def node(
         return like.graph.constant(np.asarray(value, dtype=like.dtype))
 
     if n_columns is None:
-        n_columns = _most([_width(each) for each in inputs])
+        widths = [
+            each.n_columns if isinstance(each, Symbol) else (1, *np.shape(each))[-1]
+            for each in inputs
+        ]
+        n_columns = None if None in widths else max(widths)
     output = like.graph.add(op_type, [value_of(value) for value in inputs], **options)
     return Symbol(like.graph, output, like.dtype if dtype is None else dtype, n_columns)
 
@@ -231,13 +235,10 @@ def _promoted(values: Sequence[Any], *, is_float: bool = False) -> list[Any]:
         return [*values]
     else:
         dtype = np.dtype(np.int64)
-    return [_as_dtype(each, dtype) for each in values]
-
-
-def _as_dtype(value: Any, dtype: Any) -> Any:
-    if isinstance(value, Symbol):
-        return value.astype(dtype)
-    return np.asarray(value, dtype=dtype)
+    return [
+        each.astype(dtype) if isinstance(each, Symbol) else np.asarray(each, dtype)
+        for each in values
+    ]
 
 
 def _dtype(value: Any) -> Any:
@@ -246,17 +247,6 @@ def _dtype(value: Any) -> Any:
     if dtype.kind not in "biuf":
         raise TypeError(f"{value!r} is not an array of numbers")
     return dtype
-
-
-def _width(value: Any) -> int | None:
-    if isinstance(value, Symbol):
-        return value.n_columns
-    return np.shape(value)[-1] if np.ndim(value) else 1
-
-
-def _most(widths: Sequence[int | None]) -> int | None:
-    known = [each for each in widths if each is not None]
-    return max(known) if len(known) == len(widths) else None
 
 
 # Operations on both kinds of arrays ---------------------------------------------------

@@ -6,7 +6,7 @@ JSON has neither NaN nor infinity.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import numpy as np
@@ -97,17 +97,14 @@ def write_value(
             write_value(each, f"{key}[{i}]", write_other, tensors)
             for i, each in enumerate(value)
         ]
-    if not (isinstance(value, dict) and _are_arrays(value.values())):
+    is_dict = isinstance(value, dict)
+    if not (is_dict and all(isinstance(each, np.ndarray) for each in value.values())):
         return write_other(value, key)
     keys = {name: f"{key}.{name}" for name in value}
     if tensors is None:
         return {name: _write_array(each, keys[name]) for name, each in value.items()}
     tensors.update({keys[name]: each for name, each in value.items()})
     return {name: {"tensor": keys[name]} for name in value}
-
-
-def _are_arrays(values: Iterable[Any]) -> bool:
-    return all(isinstance(each, np.ndarray) for each in values)
 
 
 def _write_array(array: Array, key: str) -> dict[str, Any]:
@@ -125,19 +122,16 @@ def _write_array(array: Array, key: str) -> dict[str, Any]:
 def read_array(value: Any, key: str, tensors: dict[str, Array]) -> Array:
     """Return an array with finite values, from JSON or from `tensors`."""
     if isinstance(value, dict) and value.keys() == {"tensor"}:
-        array = _take_tensor(value["tensor"], f"{key}.tensor", tensors)
+        name = value["tensor"]
+        if not isinstance(name, str) or name not in tensors:
+            wanted = "the name of a tensor that is not used elsewhere"
+            refuse(f"{key}.tensor", wanted, name)
+        array = tensors.pop(name)  # so that tensors without use are found
     else:
         array = _read_inline(value, key)
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise ValueError(f"{key} must be finite, got NaN or infinity.")
     return array
-
-
-def _take_tensor(name: Any, key: str, tensors: dict[str, Array]) -> Array:
-    """Return a tensor, and remove it, so that tensors without use are found."""
-    if not isinstance(name, str) or name not in tensors:
-        refuse(key, "the name of a tensor that is not used elsewhere", name)
-    return tensors.pop(name)
 
 
 def _read_inline(value: Any, key: str) -> Array:

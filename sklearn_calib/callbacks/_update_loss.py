@@ -201,7 +201,12 @@ def _check_update_every(update_every: Any) -> None:
     """Raise ValueError unless `update_every` is a period or a schedule of periods."""
     schedule = update_every if isinstance(update_every, Mapping) else {1: update_every}
     are_fine = [
-        is_count(first) and (_is_name(period) or is_count(period))
+        is_count(first)
+        and (
+            # A period may be an array, which cannot be compared with a name.
+            is_count(period)
+            or (isinstance(period, str) and period in ("auto", "epoch"))
+        )
         for first, period in schedule.items()
     ]
     if not (are_fine and all(are_fine)):
@@ -210,8 +215,3 @@ def _check_update_every(update_every: Any) -> None:
             f"dict that maps epochs to these, got {shown(update_every)}. The default "
             "is 'auto'."
         )
-
-
-def _is_name(value: Any) -> bool:
-    """Return whether a value, which may be an array, is the name of a period."""
-    return isinstance(value, str) and value in ("auto", "epoch")

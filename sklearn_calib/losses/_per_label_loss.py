@@ -102,7 +102,9 @@ def per_label_loss(
     target = _check_target(logits, target)
     n_labels = logits.shape[1]
     pairs = torch.stack([torch.zeros_like(logits), logits], 2).flatten(0, 1)
-    values = base(pairs, _as_classes(target).flatten(0, 1))
+    if target.is_floating_point():  # probabilities of both classes
+        target = torch.stack([1 - target, target], 2)
+    values = base(pairs, target.flatten(0, 1))
     values = mean_by_row(values.unflatten(0, (-1, n_labels)))
     return reduce_loss(values, reduction, sample_weight)
 
@@ -134,13 +136,6 @@ def _check_target(logits: Tensor, target: Tensor) -> Tensor:
             "the labels of a sample and 0 for the others."
         )
     return target
-
-
-def _as_classes(target: Tensor) -> Tensor:
-    """Return the class index of each label, or the probabilities of both classes."""
-    if not target.is_floating_point():
-        return target
-    return torch.stack([1 - target, target], 2)
 
 
 class PerLabelLoss(_ComposedLoss):

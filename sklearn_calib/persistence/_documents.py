@@ -293,7 +293,8 @@ def _read_object(
     )
     if is_fitted:
         source = Source(read_nested, tensors)
-        state = _read_state(value["state"], f"{key}.state", model, source)
+        fields = Fields(**model._state_schema)  # read in the order of the schema
+        state = fields.read(value["state"], f"{key}.state", source)
         try:
             model._set_state(state)
         except ValueError as error:
@@ -301,8 +302,3 @@ def _read_object(
     elif value["state"] is not None:
         refuse(f"{key}.state", "null", value["state"])
     return model
-
-
-def _read_state(value: Any, key: str, model: Any, source: Source) -> dict[str, Any]:
-    """Return the fitted attributes, in the order of the schema."""
-    return Fields(**model._state_schema).read(value, key, source)

@@ -187,11 +187,14 @@ def _fit_spline(
     errors = positives - weights * distinct
     if len(distinct) == 1:
         return distinct, distinct + errors / weights
-    parts = _count_points(weights)
+    wanted = max(len(weights), MIN_POINTS) * weights / weights.sum()
+    # Subtracted so that rounding errors do not add a point if all weights are equal.
+    parts = np.ceil(wanted - 1e-9).astype(int).clip(1)
     position, scale, sums = _make_points(weights, errors, parts)
     knots = np.linspace(0, 1, min(n_knots, len(distinct)))
     basis = natural_spline(knots, np.eye(len(knots)))
-    heights = _least_squares(basis(position), scale, sums)
+    design = basis(position) * scale[:, None]
+    heights = np.linalg.lstsq(design, sums, rcond=None)[0]
     slope = (
         np.add.reduceat(basis(position, 1) @ heights, parts.cumsum() - parts) / parts
     )
@@ -211,19 +214,3 @@ def _make_points(
     position = (total - total[0]) / (total[-1] - total[0])
     root = np.sqrt(mass)
     return position, root, root * sums / total[-1]
-
-
-def _least_squares(design: Floats, scale: Floats, target: Floats) -> Floats:
-    """Return the coefficients of a least-squares fit.
-
-    The rows of `design` are scaled in place. `target` is scaled already.
-    """
-    design *= scale[:, None]
-    return np.linalg.lstsq(design, target, rcond=None)[0]
-
-
-def _count_points(weights: Floats) -> Ints:
-    """Return the number of points that represent each distinct confidence."""
-    wanted = max(len(weights), MIN_POINTS) * weights / weights.sum()
-    # Subtracted so that rounding errors do not add a point if all weights are equal.
-    return np.ceil(wanted - 1e-9).astype(int).clip(1)

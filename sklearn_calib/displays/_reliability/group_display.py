@@ -239,7 +239,10 @@ class GroupReliabilityDisplay(ReliabilityPanels):
         rows = _rows_shown(groups, np.ones(len(correct)) if weight is None else weight)
         n_samples = np.array([len(each) for each in rows.values()])
         names = np.empty(len(rows), dtype=object)
-        names[:] = [_text_of(each) for each in rows]
+        names[:] = [
+            ", ".join(map(str, each)) if isinstance(each, tuple) else each
+            for each in rows
+        ]
         axes = cls._panels(ax, _headings(names, n_samples))
         draws: Options = {"n_resamples": n_resamples, "random_state": random_state}
         draws["confidence_level"] = confidence_level
@@ -323,11 +326,6 @@ def _rows_shown(groups: Any, weight: Floats) -> dict[Any, Ints]:
     largest = sorted(rows, key=lambda name: -len(rows[name]))[:N_GROUPS]
     shown = {name: rows[name] for name in rows if name in largest and len(rows[name])}
     return {**shown, "overall": np.flatnonzero(seen)}
-
-
-def _text_of(name: Any) -> Any:
-    """Return the name of a group; of several columns, they are joined."""
-    return ", ".join(map(str, name)) if isinstance(name, tuple) else name
 
 
 def _headings(names: Array, n_samples: Ints) -> list[str]:

@@ -11,7 +11,7 @@ from scipy.sparse import csr_matrix, issparse
 from sklearn.utils import check_array, check_consistent_length, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
-from skorch.dataset import ValidSplit, unpack_data
+from skorch.dataset import unpack_data
 from skorch.helper import SliceDataset
 from skorch.utils import is_dataset
 from torch.utils.data import DataLoader, IterableDataset, Subset
@@ -255,7 +255,10 @@ class CheckedBatches:
             return y
         labels, n_classes = self.classes, len(self.classes)
         codes = encode_labels(
-            _labels_on_cpu(y), labels=labels, n_classes=n_classes, name="y"
+            y.cpu() if isinstance(y, torch.Tensor) else y,
+            labels=labels,
+            n_classes=n_classes,
+            name="y",
         )
         return torch.from_numpy(codes)
 
@@ -313,10 +316,6 @@ def check_rows(net: Any, X: Any, *y: Any, reset: bool) -> Any:
     check_classification_targets(labels)
     check_consistent_length(X, labels)
     return X, labels
-
-
-def _labels_on_cpu(y: Any) -> Any:
-    return y.cpu() if isinstance(y, torch.Tensor) else y
 
 
 def _to_tensors(X: Any) -> Any:
@@ -399,12 +398,6 @@ def check_no_split(net: Any) -> None:
             )
 
 
-def check_validation(validation: Any) -> None:
-    """Raise TypeError unless a validation set is a pair (X, y), a Dataset or None."""
-    if validation is not None and not is_dataset(validation):
-        check_pair(validation, "a pair (X, y), a Dataset or None")
-
-
 def check_pair(validation: Any, wanted: str) -> None:
     """Raise TypeError unless a validation set is a pair (X, y)."""
     if not (isinstance(validation, tuple | list) and len(validation) == 2):
@@ -421,13 +414,6 @@ def check_has_length(dataset: Any, name: str, value: Any, way_out: str) -> None:
             f"{name} must not be {shown(value)} for an IterableDataset, whose number "
             f"of samples is unknown. {way_out}"
         )
-
-
-def check_split(dataset: Any, split: Any) -> None:
-    """Raise ValueError for a split that a dataset does not allow."""
-    if isinstance(split, ValidSplit):
-        way_out = "Use skorch.helper.predefined_split(valid_dataset)."
-        check_has_length(dataset, "train_split", split, way_out)
 
 
 def read_first_batch(net: Any, X: Any, *, reset: bool) -> tuple[int, ...]:

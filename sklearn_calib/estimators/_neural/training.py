@@ -26,12 +26,11 @@ from sklearn_calib.estimators._neural.net_data import (
     check_can_take_datasets,
     check_has_length,
     check_no_split,
+    check_pair,
     check_representable,
     check_rows,
     check_several_classes,
-    check_split,
     check_takes_dataset,
-    check_validation,
     drop_zeros,
     find_classes,
     multiply_class_weight,
@@ -166,7 +165,8 @@ class FitRun:
         self.takes_datasets = is_dataset(X) or is_dataset(validation)
         if self.takes_datasets:
             check_can_take_datasets(self.net)
-        check_validation(validation)
+        if validation is not None and not is_dataset(validation):
+            check_pair(validation, "a pair (X, y), a Dataset or None")
         if self.hold_out and validation is not None:
             check_no_split(self.net)
         self.validation = validation
@@ -357,7 +357,9 @@ class FitRun:
                     "validation_fraction must be None with a train_split, got "
                     f"{fraction}. Set only one of the two."
                 )
-            check_split(dataset, net.train_split)
+            if isinstance(net.train_split, ValidSplit):
+                way_out = "Use skorch.helper.predefined_split(valid_dataset)."
+                check_has_length(dataset, "train_split", net.train_split, way_out)
             return net.train_split
         if fraction is None and self._needs_validation():
             fraction = 0.1

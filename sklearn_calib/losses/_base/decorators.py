@@ -65,7 +65,10 @@ def loss_function(loss: _Loss) -> _Loss:
 
     # Readers of the signature see plain types, such as `float | None`. Type checkers do
     # not know that a function may have other attributes.
-    hints = {name: _joined(hint) for name, hint in get_type_hints(loss).items()}
+    hints = {
+        name: reduce(or_, get_args(hint)) if get_origin(hint) is Union else hint
+        for name, hint in get_type_hints(loss).items()
+    }
     parameters = [
         each.replace(annotation=hints[name])
         for name, each in signature.parameters.items()
@@ -87,11 +90,6 @@ def find_check(hint: Any) -> Check | None:
     if get_origin(hint) is Literal:
         return checking(check_choice, choices=get_args(hint))
     return checking(check_choice, choices=(True, False)) if hint is bool else None
-
-
-def _joined(hint: Any) -> Any:
-    """Return a type with the alternatives of `typing.Union` joined by `|`."""
-    return reduce(or_, get_args(hint)) if get_origin(hint) is Union else hint
 
 
 def run_checks(checks: Mapping[str, Check], params: dict[str, Any]) -> None:

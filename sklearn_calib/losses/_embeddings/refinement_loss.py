@@ -97,18 +97,16 @@ def refinement_loss(
         scaled, _ = within_range(rows)
         squares = scaled.square().sum(1)
         distance = squares.unsqueeze(1) + squares - 2 * similarities(scaled)
-        nearest = [_nearest(distance, among, anchors) for among in (positive, negative)]
+        nearest = [
+            distance.masked_fill(~among, float("inf"))[anchors].argmin(1)
+            for among in (positive, negative)
+        ]
     to_positive, to_negative = (
         0.5 * (rows[anchors] - rows[index]).square().sum(1) for index in nearest
     )
     values = to_positive - to_negative
     value = reduce_anchors(values, anchors, embeddings.shape[:-1], reduction)
     return check_overflow("embeddings", embeddings, value)
-
-
-def _nearest(distance: Tensor, among: Tensor, anchors: Tensor) -> Tensor:
-    """Return the index of the nearest row for each anchor, with `among` as a mask."""
-    return distance.masked_fill(~among, float("inf"))[anchors].argmin(1)
 
 
 class RefinementLoss(ReducedLoss, function=refinement_loss):

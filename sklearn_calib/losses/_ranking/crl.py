@@ -135,8 +135,10 @@ def crl_loss(
         # _check_indices raises for None, which type checkers cannot infer.
         known = history.to(values)  # type: ignore[union-attr]
         correctness = _correctness(known)[indices]
-        ranking = _ranking_values(logits, correctness, confidence)
-        values = values + float(lambd) * ranking * _partner_weight(weight)
+        ranking = float(lambd) * _ranking_values(logits, correctness, confidence)
+        if weight is not None:  # of the next sample
+            ranking = ranking * (weight.roll(-1) / above_zero(weight.mean()))
+        values = values + ranking
     return reduce_loss(values, reduction, sample_weight)
 
 
@@ -156,13 +158,6 @@ def _ranking_values(
         score = score / math.log(logits.shape[1])
     gap = correctness - correctness.roll(-1)
     return F.relu(gap.sign() * (gap - (score - score.roll(-1))))
-
-
-def _partner_weight(weight: Tensor | None) -> float | Tensor:
-    """Return the weight of the next sample, divided by the mean weight."""
-    if weight is None:
-        return 1.0
-    return weight.roll(-1) / above_zero(weight.mean())
 
 
 def _check_history(history: Tensor, logits: Tensor) -> None:

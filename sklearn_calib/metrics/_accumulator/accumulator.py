@@ -816,7 +816,10 @@ class CalibrationAccumulator(Accumulator):
         for mode in self._modes():
             place, sums = state[f"{mode}_place_"], state[f"{mode}_sums_"]
             n_rows, n_cells = self._n_rows(mode), self._grid(mode).n_cells
-            _check_place(place, n_rows * n_cells)
+            most = n_rows * n_cells
+            is_whole = (place < most).all() and (place == np.floor(place)).all()
+            if not is_whole or (np.diff(place) <= 0).any():
+                raise ValueError(f"place must be distinct integers less than {most}.")
             _check_sums(sums)
             cells[mode] = Cells(place.astype(np.intp), sums)
             for row in cells[mode].rows(n_rows, n_cells):
@@ -839,13 +842,6 @@ class CalibrationAccumulator(Accumulator):
                 for each in self.groups_.values()
             ):
                 raise ValueError("groups_ must be accumulators with equal parameters.")
-
-
-def _check_place(place: Floats, n_cells: int) -> None:
-    """Raise ValueError unless cells are increasing integers below a number."""
-    is_whole = (place < n_cells).all() and (place == np.floor(place)).all()
-    if not is_whole or (np.diff(place) <= 0).any():
-        raise ValueError(f"place must be distinct integers less than {n_cells}.")
 
 
 def _check_sums(sums: Floats) -> None:

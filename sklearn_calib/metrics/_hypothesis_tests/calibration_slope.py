@@ -265,11 +265,13 @@ def _recalibrate(
     large = _shift(x, outcome, weight)
     constant = np.ones_like(x)
     if clusters is None:
-        error = _error_of_shift(large + x, weight)
+        variance, mass = _weigh(large + x, weight)
+        error = float(np.sqrt(variance @ weight**2) / mass.sum())
     else:
         scored = large + x, outcome, weight, clusters
         (error,) = _errors_of_clusters(constant[:, None], *scored)
-    if not _overlap(x[outcome], x[~outcome]):
+    one, other = x[outcome], x[~outcome]
+    if not (one.min() < other.max() and other.min() < one.max()):
         are_equal = x.min() == x.max()
         reason = "are equal" if are_equal else "separate the outcomes"
         _warn("slope and intercept", f"the predicted probabilities {reason}")
@@ -321,11 +323,6 @@ def _warn(what: str, reason: str) -> None:
     )
 
 
-def _overlap(one: Floats, other: Floats) -> bool:
-    """Return whether two samples overlap in more than a point."""
-    return bool(one.min() < other.max() and other.min() < one.max())
-
-
 def _shift(x: Floats, outcome: Bools, weight: Floats) -> float:
     """Return the number that, added to log-odds, makes their mean probability right."""
     frequency = np.average(outcome, weights=weight)
@@ -347,12 +344,6 @@ def _weigh(margin: Floats, weight: Floats) -> tuple[Floats, Floats]:
     # Not p (1 - p), which is 0 for a large margin.
     variance = expit(margin) * expit(-margin)
     return variance, weight * variance
-
-
-def _error_of_shift(margin: Floats, weight: Floats) -> float:
-    """Return the standard error of the intercept alone."""
-    variance, mass = _weigh(margin, weight)
-    return float(np.sqrt(variance @ weight**2) / mass.sum())
 
 
 def _errors_of_line(x: Floats, margin: Floats, weight: Floats) -> list[float]:

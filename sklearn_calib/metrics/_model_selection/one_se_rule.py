@@ -95,7 +95,9 @@ class _LowestErrorWithinOneSE:
             )
         best = np.argmax(np.where(valid, guard, -np.inf))
         spread = _column(cv_results, "std_test_", self.guard)[best]
-        standard_error = spread / np.sqrt(_n_splits(cv_results, self.guard))
+        end = f"_test_{self.guard}"
+        n_splits = sum(k.startswith("split") and k.endswith(end) for k in cv_results)
+        standard_error = spread / np.sqrt(n_splits)
         passed = valid & (guard >= guard[best] - standard_error)
         return int(np.argmax(np.where(passed, score, -np.inf)))
 
@@ -109,11 +111,4 @@ def _column(cv_results: dict[str, Any], prefix: str, name: str) -> Floats:
         f"scoring must contain {name!r}, which the refit rule compares, got "
         f"{shown(names)}.{did_you_mean(name, names)} Pass scoring as a list or a dict "
         "of names."
-    )
-
-
-def _n_splits(cv_results: dict[str, Any], name: str) -> int:
-    """Return the number of folds, from the names of the columns."""
-    return sum(
-        key.startswith("split") and key.endswith(f"_test_{name}") for key in cv_results
     )

@@ -49,14 +49,6 @@ def _losses(
     return losses
 
 
-def _scaled_losses(
-    loss: SampleLoss, codes: Ints, proba: Floats, weight: Floats
-) -> Floats:
-    """Return the loss of each sample after temperature scaling."""
-    scale = fit_refinement(proba, codes, weight, _as_logits)
-    return _losses(loss, codes, proba, scale)
-
-
 def _as_logits(proba: Floats) -> Floats:
     """Return the logarithms of probabilities in float64."""
     logits = np.maximum(proba, np.finfo(np.float64).eps, dtype=np.float64)
@@ -355,7 +347,8 @@ def losses_in_parts(
     n_bins = resolve_n_bins(n_bins, len(proba), weight)
     each, data = PROPER_LOSSES[loss], (codes, proba, weight)
     if recalibration == "temperature":
-        after = _scaled_losses(each, *data)
+        scale = fit_refinement(proba, codes, weight, _as_logits)
+        after = _losses(each, codes, proba, scale)
     else:
         by_bins = _bin_frequencies(n_bins, strategy)
         recalibrate = by_bins if recalibration == "bins" else _isotonic
