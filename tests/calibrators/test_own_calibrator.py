@@ -119,7 +119,7 @@ def test_onnx(fitted):
     whole = CalibratedClassifier(LogisticRegression(), clone(model), cv=2)
     to_onnx(whole.fit(LOGITS, Y), LOGITS, atol=1e-9)
     to_onnx(WithMasks(from_logits=True).fit(LOGITS, Y), LOGITS, atol=1e-9)
-    with pytest.raises(ValueError, match=r"WithNumpy._calibrate must use .*np.exp"):
+    with pytest.raises(ValueError, match="map of WithNumpy must consist of operators"):
         to_onnx(WithNumpy(from_logits=True).fit(LOGITS, Y), LOGITS)
 
 
@@ -133,10 +133,10 @@ def test_dask_blocks(fitted):
 def test_a_map_with_numpy_is_told_the_operations():
     model = WithNumpy(from_logits=True).fit(LOGITS, Y)
     np.testing.assert_allclose(model.predict_proba(LOGITS), PROBA)
-    with pytest.raises(TypeError, match=r"WithNumpy.*got `return np.exp\(logits\) /"):
+    with pytest.raises(TypeError, match="WithNumpy must consist of operators"):
         model.to_torch()
     nested = TopLabelCalibrator(model).fit(PROBA, Y)
-    with pytest.raises(TypeError, match=r"WithNumpy.*Or call predict_proba"):
+    with pytest.raises(TypeError, match="map of TopLabelCalibrator must"):
         nested.to_torch()
 
 

@@ -162,9 +162,9 @@ class OtherScaling(TemperatureScaling):
 def test_calibrators_without_a_map_on_other_devices():
     X, y = make_data()
     own = OwnScaling(from_logits=True).fit(X, y)
-    with pytest.raises(TypeError, match=r"OwnScaling._calibrate must use operators"):
+    with pytest.raises(TypeError, match=r"map of OwnScaling must consist of operators"):
         own.predict_proba(torch.from_numpy(X))
-    with pytest.raises(TypeError, match=r"got `scaled = np.exp\(logits / self\.temp"):
+    with pytest.raises(TypeError, match="got: operand 'Symbol' does not support"):
         own.to_torch()
     other = OtherScaling(from_logits=True).fit(X, y)
     proba = other.predict_proba(torch.from_numpy(X)).numpy()

@@ -327,10 +327,7 @@ def test_a_calibrator_of_another_package(make_logits):
     model = TopLabelCalibrator(Identity(), per_class=True, from_logits=True)
     proba = model.fit(logits, y).predict_proba(logits)
     np.testing.assert_allclose(proba, softmax(logits, axis=1), rtol=1e-8)
-    with pytest.raises(
-        TypeError,
-        match=r"Identity._calibrate must use .* got `return softmax\(logits",
-    ):
+    with pytest.raises(TypeError, match="map of TopLabelCalibrator must consist of"):
         model.to_torch()
     document = to_dict(model)
     again = from_dict(document, classes=[Identity])

@@ -46,7 +46,6 @@ from sklearn_calib._validation.types import Array, Floats
 from sklearn_calib.calibrators._base.device_predictions import (
     LOGITS_HINT,
     ArrayClassifierMixin,
-    explain_graph_errors,
     labels_of,
     overflow_error,
     returns_array_of_input,
@@ -348,8 +347,15 @@ class Calibrator(
 
     def _in_graph(self, X: Symbol) -> Symbol:
         """Return calibrated probabilities of the columns that `predict_proba` takes."""
-        with explain_graph_errors():
+        try:
             return self._proba(self._all_columns(X))
+        except (AttributeError, TypeError) as error:
+            raise TypeError(
+                f"The map of {type(self).__name__} must consist of operators and the "
+                "functions of sklearn_calib.calibrators.operations for torch, ONNX and "
+                f"arrays on other devices, got: {error}. Or call predict_proba with "
+                "numpy arrays."
+            ) from error
 
     def _all_columns(self, X: Symbol) -> Symbol:
         """Return logits or probabilities of all classes in a graph."""

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import wraps
-from linecache import getline
-from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
@@ -69,35 +66,6 @@ def labels_of(classes: Array, proba: Any) -> Any:
     labels = classes[convert_to_numpy(xp.argmax(proba, axis=1), xp)]
     is_number = labels.dtype.kind in "biuf"
     return xp.asarray(labels, device=device(proba)) if is_number else labels
-
-
-@contextmanager
-def explain_graph_errors() -> Iterator[None]:
-    """Explain the error of a map that is not known in a graph."""
-    try:
-        yield
-    except (AttributeError, TypeError) as error:
-        maps = [
-            (type(frame.f_locals["self"]), frame.f_code.co_filename, line)
-            for frame, line in walk_tb(error.__traceback__)
-            if frame.f_code.co_name == "_calibrate" and "self" in frame.f_locals
-        ]
-        if not maps:
-            raise
-        kind, path, line = maps[-1]
-        if kind._has_expression:
-            code = getline(path, line).strip()
-            raise TypeError(
-                f"{kind.__name__}._calibrate must use operators and the functions of "
-                "sklearn_calib.calibrators.operations for torch, ONNX and arrays on "
-                f"other devices, got `{code}`: {error}. Or call predict_proba with "
-                "numpy arrays."
-            ) from error
-        raise TypeError(
-            f"{kind.__module__}.{kind.__qualname__} cannot be computed with torch or "
-            "with arrays on other devices, because its map is not one of "
-            "sklearn_calib. Call predict_proba with numpy arrays."
-        ) from error
 
 
 def overflow_error(largest: float) -> ValueError:
