@@ -323,11 +323,10 @@ def calibrator(kind, **params):
 
             def use(*variant, row=row, from_logits=from_logits, scores=scores):
                 n_classes, precision, optional = variant
-                known, train = given(n_classes, precision), slice(80)
+                known = given(n_classes, precision)
                 known = known | {"X": scores(n_classes, precision)}
                 model = clone(row).set_params(**few, from_logits=from_logits)
-                keywords = arguments(model.fit, known, [*optional, "X", "y"])
-                model.fit(**{name: array[train] for name, array in keywords.items()})
+                model.fit(**arguments(model.fit, known, [*optional, "X", "y"]))
                 return predictions(model, **arguments(model.predict_proba, known))
 
             for label, call in of_variants(kind.fit, use):

@@ -295,10 +295,11 @@ def _folds(
             "folds contain samples."
         )
     n_samples = 1 + max(int(rows.max()) for rows in tests)
-    if n_samples > len(y):
+    n_labels = 0 if y is None else len(y)
+    if n_samples > n_labels:
         raise ValueError(
-            "X must contain all samples of the cross-validation, at least "
-            f"{n_samples}, got {len(y)}. Pass the X and y that cross_validate had."
+            "X and y must contain all samples of the cross-validation, at least "
+            f"{n_samples}, got {n_labels} labels. Pass those that cross_validate had."
         )
     for estimator, rows in zip(cv_results["estimator"], tests, strict=True):
         weight = None if sample_weight is None else take(sample_weight, rows)

@@ -1,1 +1,0 @@
-"""Hostile input for every public name: tables of values, and rules for outcomes."""
