@@ -13,10 +13,6 @@ from sklearn_calib._validation.types import Array, Floats
 MAX_STEPS = 50
 # A smaller mean log loss is 0 up to rounding errors: the data are separable.
 SMALLEST_LOSS = 1e-13
-# Weights are wide if the largest is more than this times the smallest positive one. The
-# rounding errors of 1 - p then matter, and a fit starts from one with less wide ones.
-WIDE = 1e3
-
 # Added to curvatures, which are zero where all probabilities are 0 or 1.
 TINY = 1e-12
 
@@ -103,10 +99,6 @@ def newton_logistic(
     """
     units = np.array([magnitude(column) for column in features.T])
     rows = np.ascontiguousarray(features.T / units[:, None])
-    least = weight[weight > 0].min()
-    if weight.max() > WIDE * least:
-        coef, has_converged = _fit_wide(rows, target, weight, least)
-        return coef / units, has_converged
     moments = rows * weight
     coef = _start(rows, target, weight)
     margin = coef @ rows
@@ -134,57 +126,6 @@ def newton_logistic(
     return coef / units, False
 
 
-def _fit_wide(
-    rows: Floats, target: Array, weight: Floats, least: Any
-) -> tuple[Floats, bool]:
-    """Return the minimum, and whether it is exact, starting from equal weights."""
-    coef: Floats = np.zeros(len(rows))
-    largest, bound = weight.max(), least
-    while True:
-        bound = min(bound * WIDE, largest)
-        coef, is_exact = _continue(rows, target, np.minimum(weight, bound), coef)
-        if bound == largest:
-            return coef, is_exact
-
-
-def _continue(
-    rows: Floats, target: Array, weight: Floats, coef: Floats
-) -> tuple[Floats, bool]:
-    """Return the minimum next to `coef`, and whether it is exact.
-
-    Otherwise, the samples that determine it are lost to rounding next to the others.
-    """
-    moments, margin = rows * weight, coef @ rows
-    value, residual, variance = _exact_terms(margin, target, weight)
-    for _ in range(MAX_STEPS):
-        curvature = (moments * variance) @ rows.T
-        step = -_solve(curvature, moments @ residual)
-        length, moved = 1.0, step @ rows
-        if np.abs(moved).max() <= 1e-6 * max(1, np.abs(margin).max()):
-            return coef + step, not _is_singular(curvature)
-        while (trial := _exact_terms(margin + length * moved, target, weight))[
-            0
-        ] > value:
-            length /= 2
-            if length < 1e-6:
-                return coef, False
-        coef, margin = coef + length * step, margin + length * moved
-        value, residual, variance = trial
-    return coef, False
-
-
-def _exact_terms(
-    margin: Floats, target: Array, weight: Floats
-) -> tuple[Any, Floats, Floats]:
-    """Return the log loss, the residuals and the variances, without cancellation."""
-    small = np.exp(-np.abs(margin))
-    losses = np.log1p(small) + (np.maximum(margin, 0) - target * margin)
-    likely, unlikely = 1 / (1 + small), small / (1 + small)
-    above, below = np.where(margin < 0, [unlikely, likely], [likely, unlikely])
-    residual = np.where(target > 0.5, (1 - target) - below, above - target)
-    return weight @ losses, residual, likely * unlikely
-
-
 def _start(rows: Floats, target: Array, weight: Floats) -> Floats:
     """Return zeros, except for the log-odds of the targets as the intercept, if any."""
     coef = np.zeros(len(rows))
@@ -204,21 +145,11 @@ def log_loss(margin: Floats, target: Array, weight: Floats) -> tuple[Any, Floats
     return weight @ losses, np.where(margin < 0, small, 1) / total
 
 
-def _scaled(curvature: Floats) -> tuple[Floats, Floats]:
-    """Return the matrix with ones on the diagonal, and the units of its rows."""
-    scale = np.sqrt(curvature.diagonal())
-    scale[scale == 0] = 1
-    return curvature / (scale[:, None] * scale), scale
-
-
-def _is_singular(curvature: Floats) -> bool:
-    """Return whether rounding errors of wide weights may hide a direction."""
-    return bool(np.linalg.eigvalsh(_scaled(curvature)[0])[0] < 1e-8)
-
-
 def _solve(curvature: Floats, slope: Floats) -> Floats:
     """Return the Newton step; the shortest one if features are linearly dependent."""
-    scaled, scale = _scaled(curvature)
+    scale = np.sqrt(curvature.diagonal())
+    scale[scale == 0] = 1
+    scaled = curvature / (scale[:, None] * scale)
     # As `numpy.linalg.lstsq`, whose checks take longer than this for few features.
     n_numbers, n_integers, _ = dgelsd_lwork(*scaled.shape, 1)
     solution, *_, failure = dgelsd(scaled, slope / scale, n_numbers, n_integers, 1e-13)

@@ -85,16 +85,13 @@ def test_one_error_among_many_is_a_minimum():
     np.testing.assert_allclose(slope, 0, atol=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("seed", "is_separable"), [(12, False), (13, False), (16, False), (8, True)]
-)
-def test_weights_of_six_orders_of_magnitude(seed, is_separable):
-    """A search that starts with all of the weights ends far from the minimum."""
+@pytest.mark.parametrize("seed", range(4))
+def test_weights_of_six_orders_of_magnitude(seed):
     rng = np.random.default_rng(seed)
-    features = np.column_stack([rng.normal(size=(5, 2)), np.ones(5)])
-    target, weight = rng.integers(0, 2, 5).astype(float), 10 ** rng.uniform(-3, 3, 5)
+    features = np.column_stack([rng.normal(size=(40, 2)), np.ones(40)])
+    target, weight = rng.integers(0, 2, 40).astype(float), 10 ** rng.uniform(-3, 3, 40)
     coef, has_minimum = newton_logistic(features, target, weight)
-    assert has_minimum != is_separable
+    assert has_minimum
     slope = features.T @ (weight * (expit(features @ coef) - target))
     np.testing.assert_allclose(slope, 0, atol=1e-6)
 
