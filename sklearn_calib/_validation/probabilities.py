@@ -41,14 +41,6 @@ BFLOAT16_TOLERANCE = 2.0**-8
 # A confidence level such as 0.9 is not exact; a p-value of 0.1 is not above 1 - 0.9.
 LEVEL_ROUNDING = 1e-12
 
-# The largest weight is scaled to lie between 2**-100 and 2**100, so that sums of
-# weights and of their squares cannot overflow.
-LARGEST_EXPONENT = 100
-
-# A smaller fraction of the largest weight is taken for zero: it changes no sum, but
-# quotients of such weights overflow.
-NEGLIGIBLE = 2.0**-200
-
 
 def check_proba(proba: Any, *, name: str = "y_proba", allow_1d: bool = False) -> Floats:
     """Return probabilities as a float array after checking all values.
@@ -230,10 +222,7 @@ def proba_blocks(
 
 
 def check_sample_weight(sample_weight: ArrayLike | None, X: Any) -> Weights:
-    """Return non-negative weights as a float array, one for each row of `X`, or None.
-
-    Extreme weights are scaled, see `weight_factor`, and negligible ones become zero.
-    """
+    """Return non-negative weights, one for each row of `X`, as floats, or None."""
     if sample_weight is None:
         return None
     weight: Any = check_numbers(sample_weight, "sample_weight")
@@ -247,13 +236,8 @@ def check_sample_weight(sample_weight: ArrayLike | None, X: Any) -> Weights:
     )
     if not is_checked:
         weight = _check_sample_weight(weight, X)
-    low, high = weight.min(), weight.max()
-    check_weight_range(low, high)
-    weight, factor = weight.astype(np.float64, copy=False), weight_factor(high)
-    least = high * NEGLIGIBLE
-    if low < least:
-        weight = np.where(weight < least, 0, weight)
-    return weight if factor == 1 else weight * factor
+    check_weight_range(weight.min(), weight.max())
+    return weight.astype(np.float64, copy=False)
 
 
 def nonzero_weight(sample_weight: Any) -> tuple[Any, bool]:
@@ -343,15 +327,6 @@ def are_proba(scores: Floats) -> bool:
         return False
     deviation = np.abs(scores.sum(axis=1) - 1)
     return scores.shape[1] == 1 or bool(deviation.max() <= LARGEST_TOLERANCE)
-
-
-def weight_factor(largest: float) -> float:
-    """Return the power of two that weights are multiplied by, given the largest one.
-
-    It is 1 unless sums of the weights or of their squares may overflow or underflow.
-    """
-    exponent = int(np.frexp(largest)[1])
-    return 2.0 ** (min(max(exponent, -LARGEST_EXPONENT), LARGEST_EXPONENT) - exponent)
 
 
 def check_weight_range(low: Any, high: Any) -> None:

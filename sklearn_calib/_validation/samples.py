@@ -38,7 +38,6 @@ from sklearn_calib._validation.labels import (
     one_column,
 )
 from sklearn_calib._validation.probabilities import (
-    NEGLIGIBLE,
     as_proba_array,
     check_place,
     check_proba,
@@ -47,7 +46,6 @@ from sklearn_calib._validation.probabilities import (
     check_weight_range,
     proba_blocks,
     warn_of_predicted_labels,
-    weight_factor,
 )
 from sklearn_calib._validation.types import Array, Bools, Floats, Ints, Weights
 
@@ -658,12 +656,8 @@ def _check_weight(xp: Any, sample_weight: Any, proba: Any) -> Any:
             f"sample_weight must have shape {tuple(proba.shape[:1])}, got shape "
             f"{tuple(weight.shape)}. Pass one weight for each row of y_proba."
         )
-    low, high = float(xp.min(weight)), float(xp.max(weight))
-    check_weight_range(low, high)
-    factor, least = weight_factor(high), high * NEGLIGIBLE
-    if low < least:
-        weight = xp.where(weight < least, xp.zeros_like(weight), weight)
-    return weight if factor == 1 else weight * factor
+    check_weight_range(float(xp.min(weight)), float(xp.max(weight)))
+    return weight
 
 
 def _check_labels(xp: Any, y_true: Any, labels: Any, proba: Any) -> tuple[Any, Any]:

@@ -11,7 +11,6 @@ from sklearn_calib._validation.probabilities import (
     ROW_SUM_TOLERANCE,
     check_proba,
     check_sample_weight,
-    weight_factor,
 )
 
 
@@ -223,25 +222,6 @@ def test_encode_labels_refuses_booleans_of_three_classes():
     assert encode_labels(y, labels=[0, 1], n_classes=2).tolist() == [1, 0]
     with pytest.raises(TypeError, match=r"y_true must .*\[0, 1, 2\], got booleans"):
         encode_labels(y, labels=[0, 1, 2], n_classes=3)
-
-
-@pytest.mark.parametrize("largest", [1e308, 1e300, 2.0**100, 1, 1e-30, 1e-300, 5e-324])
-def test_extreme_weights_are_scaled_by_a_power_of_two(largest):
-    """Ordinary weights are returned without a copy."""
-    given = np.array([1.0, 0.5]) * largest
-    weight = check_sample_weight(given, [[1], [2]])
-    factor = weight_factor(largest)
-    assert np.frexp(factor)[0] == 0.5
-    np.testing.assert_array_equal(weight, given * factor)
-    assert 2.0**-102 < weight.max() < 2.0**101
-    assert (weight is given) == (factor == 1) == (1e-31 < largest < 1e30)
-
-
-@pytest.mark.parametrize("largest", [1.7e308, 1.0, 1e-200])
-def test_negligible_weights_become_zero(largest):
-    given = largest * np.array([1.0, 1e-55, 1e-65, 1e-300, 0])
-    weight = check_sample_weight(given, np.zeros(5))
-    np.testing.assert_array_equal(weight > 0, [True, True, False, False, False])
 
 
 def test_check_sample_weight():

@@ -133,7 +133,7 @@ def test_json_round_trip(labels, classes, strategy, tmp_path):
     y_true = np.resize(classes, 50)
     for mode in ("top_label", "classwise"):
         one = CalibrationAccumulator(labels=labels, strategy=strategy, mode=mode)
-        one.update(y_true, proba, 1e200 * rng.uniform(size=50))
+        one.update(y_true, proba, rng.uniform(size=50))
         again = through_json(one)
         assert to_dict(again) == to_dict(one)
         assert again.compute() == one.compute()

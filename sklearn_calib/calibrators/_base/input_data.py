@@ -18,7 +18,6 @@ from sklearn_calib._validation.probabilities import (
     are_proba,
     check_sample_weight,
     warn_of_predicted_labels,
-    weight_factor,
 )
 from sklearn_calib._validation.samples import check_columns, check_order
 from sklearn_calib._validation.types import Floats, Ints, Weights
@@ -215,17 +214,13 @@ class Chunks:
 
 
 def check_chunk_weight(weight: Any, X: Floats) -> Weights:
-    """Return the weights of a chunk, which may all be zero but not extreme."""
+    """Return the weights of a chunk, which may all be zero."""
     if weight is None:
         return None
     weight = as_numbers(weight, "sample_weight")
     if weight.shape == (len(X),) and (weight == 0).all():
         return np.zeros(len(X))
-    checked = check_sample_weight(weight, X)
-    if weight_factor(weight.max()) != 1:
-        limits = "sample_weight must have a maximum between 2**-100 and 2**100"
-        _refuse(limits, f"{weight.max():.3g}", "Multiply all weights by one number")
-    return checked
+    return check_sample_weight(weight, X)
 
 
 def _refuse_change(found: str) -> NoReturn:

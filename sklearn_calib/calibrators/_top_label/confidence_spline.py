@@ -193,7 +193,8 @@ def _fit_spline(
     position, scale, sums = _make_points(weights, errors, parts)
     knots = np.linspace(0, 1, min(n_knots, len(distinct)))
     basis = natural_spline(knots, np.eye(len(knots)))
-    design = basis(position) * scale[:, None]
+    design = basis(position)
+    design *= scale[:, None]
     heights = np.linalg.lstsq(design, sums, rcond=None)[0]
     slope = (
         np.add.reduceat(basis(position, 1) @ heights, parts.cumsum() - parts) / parts

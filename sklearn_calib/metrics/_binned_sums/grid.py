@@ -119,14 +119,6 @@ class Cells(NamedTuple):
         """Return the sums and the squares; without weights, a weight is its square."""
         return self.sums if len(self.sums) == 5 else self.sums[[0, 1, 2, 0, 2]]
 
-    def scaled(self, factor: float) -> Cells:
-        """Return the cells after multiplying the weights by a factor."""
-        if factor == 1:
-            return self
-        sums = self.with_squares() * factor
-        sums[3:] *= factor
-        return Cells(self.place, sums)
-
     def add(self, other: Cells) -> Cells:
         """Return the sums of both."""
         parts = [self, other]

@@ -35,7 +35,6 @@ from sklearn_calib._validation.probabilities import (
     check_sample_weight,
     nonzero_weight,
     proba_blocks,
-    weight_factor,
 )
 from sklearn_calib._validation.samples import (
     Column,
@@ -65,23 +64,17 @@ MOST_BINS = 1024
 
 
 class Sums(NamedTuple):
-    """Sums of samples, whose weights are multiplied by a factor."""
+    """Sums of samples."""
 
     cells: dict[str, Cells]  # by mode
     totals: Floats
-    factor: float
     n_samples: int  # with positive weight
 
     def add(self, other: Sums) -> Sums:
-        """Return the sums of both, whose weights have a common factor."""
-        common = min(self.factor, other.factor)
-        mine, its = common / self.factor, common / other.factor
-        cells = {
-            mode: self.cells[mode].scaled(mine).add(each.scaled(its))
-            for mode, each in other.cells.items()
-        }
-        totals = mine * self.totals + its * other.totals
-        return Sums(cells, totals, common, self.n_samples + other.n_samples)
+        """Return the sums of both."""
+        cells = {mode: self.cells[mode].add(each) for mode, each in other.cells.items()}
+        totals = self.totals + other.totals
+        return Sums(cells, totals, self.n_samples + other.n_samples)
 
 
 @dataclass(frozen=True)
@@ -137,7 +130,6 @@ def chunk_sums(
     if is_empty(y_true) and is_empty(y_proba):
         return None
     weight, has_weight = nonzero_weight(sample_weight)
-    factor = 1.0 if weight is None or not weight.size else weight_factor(weight.max())
     samples: Any = read_samples(y_true, y_proba, labels, weight, "top_label")
     is_elsewhere = isinstance(samples, DeviceSamples)
     top, totals = (_device_totals if is_elsewhere else _top_label_totals)(samples)
@@ -151,7 +143,7 @@ def chunk_sums(
             column: Column = top if mode == "top_label" else of_mode.column()
             cells[mode] = _row_cells(*column, grid)
     n_samples = len(top[0]) if top[2] is None else np.count_nonzero(top[2])
-    return Sums(cells, totals, factor, int(n_samples)) if has_weight else None
+    return Sums(cells, totals, int(n_samples)) if has_weight else None
 
 
 def _top_label_totals(samples: Samples) -> tuple[Column, Floats]:
