@@ -9,7 +9,6 @@ from sklearn_calib.losses._base.checks import (
     Reduction,
     can_check_values,
     check_tensors,
-    mean_by_row,
     reduce_loss,
 )
 from sklearn_calib.losses._base.composed import Base, _ComposedLoss, build_base
@@ -105,7 +104,7 @@ def per_label_loss(
     if target.is_floating_point():  # probabilities of both classes
         target = torch.stack([1 - target, target], 2)
     values = base(pairs, target.flatten(0, 1))
-    values = mean_by_row(values.unflatten(0, (-1, n_labels)))
+    values = values.unflatten(0, (-1, n_labels)).mean(1)
     return reduce_loss(values, reduction, sample_weight)
 
 

@@ -80,16 +80,20 @@ def test_column_of_class_indices_as_target():
         ([1.0, 1.0], TypeError, "sample_weight must be a torch.Tensor or None, got li"),
         (torch.ones(2, 1), ValueError, r"must have shape \(2,\), .*got \(2, 1\)"),
         (torch.ones(3), ValueError, r"must have shape \(2,\), .*got \(3,\)"),
-        (torch.tensor([1, -1]), ValueError, "must be non-negative, got -1. Use a"),
+        (
+            torch.tensor([1, -1]),
+            ValueError,
+            r"got weights in \[-1, 1\]\. Use a",
+        ),
         (
             torch.tensor([1, torch.nan]),
             ValueError,
-            "must be finite, got nan. Use a w",
+            r"finite, got weights in \[nan, nan\]\. Use a w",
         ),
         (
             torch.tensor([torch.inf, 1]),
             ValueError,
-            "must be finite, got inf. Use a w",
+            r"finite, got weights in \[1, inf\]\. Use a w",
         ),
         (
             torch.tensor([1j, 1]),
@@ -101,14 +105,6 @@ def test_column_of_class_indices_as_target():
 def test_weight(name, weight, error, message):
     with pytest.raises(error, match=message):
         get_loss(name)()(*BATCH, sample_weight=weight)
-
-
-@all_names
-@pytest.mark.parametrize("reduction", ["sum", "none"])
-def test_weights_of_which_the_losses_overflow(name, reduction):
-    loss, weight = get_loss(name)(reduction=reduction), torch.tensor([1e20, 1.0])
-    with pytest.raises(ValueError, match=r"sample_weight must be at most 1.8e\+19 un"):
-        loss(*BATCH, sample_weight=weight)
 
 
 def assert_refused(name, error, message, **params):

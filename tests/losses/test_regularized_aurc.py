@@ -212,7 +212,7 @@ def test_bad_parameters(params, error, message):
 
 def test_negative_weight():
     weight = torch.tensor([1.0, -1.0])
-    with pytest.raises(ValueError, match="sample_weight must be non-negative, got -1"):
+    with pytest.raises(ValueError, match="must be non-negative and finite"):
         regularized_aurc_loss(*random_batch(2), sample_weight=weight)
 
 

@@ -19,11 +19,6 @@ _SCALARS = (str, float, Real, np.bool_)
 
 _T = TypeVar("_T")
 
-# Bounds of the largest sample weight: if only the ratios of weights matter, and if
-# weights count as repetitions. Beyond 1e18 one more repetition is lost to rounding.
-PROPORTIONS = (1e-6, 1e6)
-REPETITIONS = (0.0, 1e18)
-
 # Limits of parameters. In single precision, a factor or divisor beyond them overflows.
 SMALLEST, LARGEST = 1e-30, 1e30
 # Largest exponent of factors up to 2.
@@ -373,33 +368,13 @@ def reduce_loss(
     check_choice("reduction", reduction, REDUCTIONS)
     weight = sample_weight
     if weight is not None:
-        within = PROPORTIONS if reduction == "mean" else None
-        weight = check_weight(weight, values, within=within)
+        weight = check_weight(weight, values)
     if reduction == "mean":
-        return _mean(values, weight)
+        if weight is None:
+            return values.mean()
+        return (weight * values).sum() / above_zero(weight.sum())
     values = values if weight is None else weight * values
     return values.sum() if reduction == "sum" else values
-
-
-def mean_by_row(values: Tensor) -> Tensor:
-    """Return the mean of each row, also if its sum overflows."""
-    mean = values.mean(1)
-    if not can_check_values(mean) or math.isfinite(mean.detach().sum().item()):
-        return mean
-    return (values / values.shape[1]).sum(1)
-
-
-def _mean(values: Tensor, weight: Tensor | None) -> Tensor:
-    """Return the mean of the losses, weighted unless `weight` is None."""
-    if weight is None:
-        mean = values.mean()
-    else:
-        mean = (weight * values).sum() / above_zero(weight.sum())
-    if not can_check_values(mean) or math.isfinite(mean.item()):
-        return mean
-    # The sum may overflow although the mean is finite.
-    weight = torch.ones_like(values) if weight is None else weight
-    return (weight / above_zero(weight.sum()) * values).sum()
 
 
 def above_zero(values: Tensor) -> Tensor:
@@ -407,15 +382,8 @@ def above_zero(values: Tensor) -> Tensor:
     return values.clamp_min(torch.finfo(values.dtype).tiny)
 
 
-def check_weight(
-    sample_weight: Tensor, values: Tensor, *, within: tuple[float, float] | None = None
-) -> Tensor:
-    """Validate sample weights and return them with the dtype and device of `values`.
-
-    If the largest weight is outside the bounds `within`, all weights are rescaled:
-    sums of large weights overflow, and small ones underflow in single precision.
-    Without bounds, large weights are refused.
-    """
+def check_weight(sample_weight: Tensor, values: Tensor) -> Tensor:
+    """Validate sample weights and return them with the dtype and device of `values`."""
     check_tensor("sample_weight", sample_weight, rule="a torch.Tensor or None")
     if sample_weight.shape != values.shape:
         raise ValueError(
@@ -428,36 +396,10 @@ def check_weight(
         )
     check_can_move("sample_weight", sample_weight, values)
     if can_check_values(sample_weight):
-        most = torch.finfo(values.dtype).max ** 0.5 if within is None else math.inf
-        check_weight_values(sample_weight, most)
-    if within is None:
-        return sample_weight.to(values)
-    # The bounds are out of range in half precision.
-    precision = torch.promote_types(sample_weight.dtype, values.dtype)
-    sample_weight = sample_weight.to(precision)
-    largest = sample_weight.detach().amax()
-    bounded = largest.clamp(*within)
-    is_within = (largest == bounded) | (largest == 0)
-    scaled = sample_weight / above_zero(largest) * bounded
-    return torch.where(is_within, sample_weight, scaled).to(values)
-
-
-def check_weight_values(sample_weight: Tensor, most: float) -> None:
-    """Raise a ValueError if a weight is negative, above `most`, NaN or infinite."""
-    low, high = (each.item() for each in sample_weight.detach().aminmax())
-    if low < 0:
-        raise ValueError(
-            f"sample_weight must be non-negative, got {low}. Use a weight of zero to "
-            "ignore a sample."
-        )
-    if not high < math.inf:
-        raise ValueError(
-            f"sample_weight must be finite, got {high}. Use a weight of zero to ignore "
-            "a sample."
-        )
-    if high > most:
-        raise ValueError(
-            f"sample_weight must be at most {most:.2g} unless reduction='mean', "
-            f"because weighted losses may overflow, got {high:.3g}. Divide all weights "
-            "by one number."
-        )
+        low, high = (each.item() for each in sample_weight.detach().aminmax())
+        if not (low >= 0 and high < math.inf):
+            raise ValueError(
+                "sample_weight must be non-negative and finite, got weights in "
+                f"[{low:.3g}, {high:.3g}]. Use a weight of zero to ignore a sample."
+            )
+    return sample_weight.to(values)

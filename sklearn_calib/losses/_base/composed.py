@@ -13,7 +13,6 @@ from sklearn_calib._sklearn.nested_params import remove_prefix
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import did_you_mean
 from sklearn_calib.losses._base.checks import (
-    PROPORTIONS,
     Reduction,
     above_zero,
     check_batch,
@@ -177,7 +176,7 @@ def _normalised_weight(values: Tensor, weight: Tensor | None) -> Tensor:
     """Return sample weights that sum to one."""
     if weight is None:
         return torch.full_like(values, 1 / len(values), requires_grad=False)
-    weight = check_weight(weight, values, within=PROPORTIONS)
+    weight = check_weight(weight, values)
     return weight / above_zero(weight.sum())
 
 

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from sklearn_calib._numerics.dirichlet_kernel import BANDWIDTHS
 from sklearn_calib.losses._base.checks import (
-    REPETITIONS,
     NonNegative,
     Norm,
     Reduction,
@@ -146,7 +145,7 @@ def kde_ece_loss(
     values = base(logits, target)
     weight = sample_weight
     if weight is not None:
-        weight = check_weight(weight, values, within=REPETITIONS)
+        weight = check_weight(weight, values)
     power = NORMS.index(norm) + 1
     with in_full_precision(logits):
         error = calibration_errors(logits, target, mode, power, bandwidth, weight)

@@ -4,7 +4,7 @@ from typing import Any
 
 from torch import Tensor
 
-from sklearn_calib.losses._base.checks import NonNegative, Reduction, mean_by_row
+from sklearn_calib.losses._base.checks import NonNegative, Reduction
 from sklearn_calib.losses._base.composed import (
     Base,
     _ComposedLoss,
@@ -94,7 +94,7 @@ def max_sup_loss(
 
 def _excess(logits: Tensor, *_: Tensor) -> Tensor:
     """Return the penalty of each sample."""
-    return logits.max(1).values - mean_by_row(logits)
+    return logits.max(1).values - logits.mean(1)
 
 
 class MaxSupLoss(_ComposedLoss):

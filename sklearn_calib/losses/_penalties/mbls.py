@@ -10,7 +10,6 @@ from sklearn_calib.losses._base.checks import (
     Margin,
     NonNegative,
     Reduction,
-    mean_by_row,
 )
 from sklearn_calib.losses._base.composed import (
     Base,
@@ -112,7 +111,7 @@ def mbls_loss(
 def _excess(logits: Tensor, *_: Tensor, margin: float) -> Tensor:
     """Return the penalty of each sample."""
     distance = logits.max(1, keepdim=True).values - logits
-    return mean_by_row(F.relu(distance - margin))
+    return F.relu(distance - margin).mean(1)
 
 
 class MbLSLoss(_ComposedLoss):

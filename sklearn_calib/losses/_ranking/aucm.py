@@ -10,7 +10,6 @@ from torch import Tensor
 
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib.losses._base.checks import (
-    PROPORTIONS,
     Reduction,
     above_zero,
     as_float,
@@ -157,7 +156,7 @@ def aucm_loss(
     )
     weight = torch.ones_like(target, dtype=logits.dtype)
     if sample_weight is not None:
-        weight = check_weight(sample_weight, weight, within=PROPORTIONS)
+        weight = check_weight(sample_weight, weight)
     score, label = _one_vs_rest(logits, target)
     positive = (weight.unsqueeze(1) * label).T
     negative = (weight.unsqueeze(1) * (1 - label)).T

@@ -8,7 +8,6 @@ from scipy.special import digamma
 from torch import Tensor
 
 from sklearn_calib.losses._base.checks import (
-    REPETITIONS,
     Proportion,
     Ranks,
     RankWeights,
@@ -183,7 +182,7 @@ def regularized_aurc_loss(
     values, score = base._values_and_confidence(logits, target, confidence)
     repeats = sample_weight
     if repeats is not None:
-        repeats = check_weight(repeats, values, within=REPETITIONS)
+        repeats = check_weight(repeats, values)
     weight = rank_weights(
         score, ranks=ranks, weights=weights, epsilon=epsilon, sample_weight=repeats
     )

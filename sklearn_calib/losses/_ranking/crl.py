@@ -9,7 +9,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sklearn_calib.losses._base.checks import (
-    PROPORTIONS,
     NonNegative,
     Reduction,
     above_zero,
@@ -129,7 +128,7 @@ def crl_loss(
     values = base(logits, target)
     weight = sample_weight
     if weight is not None:
-        weight = check_weight(weight, values, within=PROPORTIONS)
+        weight = check_weight(weight, values)
     if indices is not None:
         _check_indices(indices, target, history)
         # _check_indices raises for None, which type checkers cannot infer.

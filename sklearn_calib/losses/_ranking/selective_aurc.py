@@ -8,7 +8,6 @@ from torch import Tensor
 
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib.losses._base.checks import (
-    REPETITIONS,
     Proportion,
     Reduction,
     above_zero,
@@ -184,7 +183,7 @@ def _loss_and_histogram(
     values = base(logits, target)
     weight = torch.ones_like(values)
     if sample_weight is not None:
-        weight = check_weight(sample_weight, values, within=REPETITIONS)
+        weight = check_weight(sample_weight, values)
     score = compute_confidence(confidence, logits)
     histogram = histogram.to(score) + _count(score.detach(), weight, len(histogram))
     bound = _quantile(score, weight, float(quantile))

@@ -10,7 +10,6 @@ from torch import Tensor
 from torch.autograd import Function
 
 from sklearn_calib.losses._base.checks import (
-    REPETITIONS,
     check_finite,
     check_not_meta,
     check_positive,
@@ -96,7 +95,7 @@ def soft_rank(
     _check_values(values)
     check_not_meta("values", values)
     if sample_weight is not None:
-        sample_weight = check_weight(sample_weight, values, within=REPETITIONS)
+        sample_weight = check_weight(sample_weight, values)
     ranks = soft_ranks(values, float(epsilon), sample_weight)
     # If a value is not finite, all ranks are NaN, so that one of them tells.
     if not is_traced() and math.isnan(ranks.detach().flatten()[0].item()):

@@ -15,7 +15,6 @@ from sklearn_calib.losses._base.checks import (
     Reduction,
     check_batch,
     is_traced,
-    mean_by_row,
     reduce_loss,
 )
 from sklearn_calib.losses._base.decorators import loss_function, parameters_of
@@ -113,7 +112,7 @@ def _cross_entropy(logits: Tensor, target: Tensor, label_smoothing: float) -> Te
         expected = torch.where(target == 0, 0, target * log_proba).sum(1)
     if not label_smoothing:
         return -expected
-    return (label_smoothing - 1) * expected - label_smoothing * mean_by_row(log_proba)
+    return (label_smoothing - 1) * expected - label_smoothing * log_proba.mean(1)
 
 
 def log_loss_and_confidence(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
