@@ -10,6 +10,7 @@ from scipy.interpolate import CubicHermiteSpline
 
 from sklearn_calib._expressions.symbol import Symbol, Values, node
 from sklearn_calib._numerics.binning import bin_index
+from sklearn_calib._numerics.softmax import SCALE
 from sklearn_calib._solvers.spline_logistic import Curve, evaluate_curve
 from sklearn_calib._validation.types import Array, Floats
 
@@ -96,7 +97,7 @@ def interpolate(values: Values, points: Points | Sequence[Points]) -> Values:
     if isinstance(values, Symbol):
         return _interpolate(values, _for_each(points, values))
     if isinstance(points, tuple):
-        return np.interp(values, *points)
+        return _interp(values, points)
     return _by_column(_interp, values, points)
 
 
@@ -141,7 +142,12 @@ def _for_each(table: Any, values: Symbol) -> Sequence[Any]:
 
 
 def _interp(values: Floats, points: Points) -> Floats:
-    return np.interp(values, *points)
+    """Return `np.interp` for points that may be subnormal numbers.
+
+    The slope between them would overflow. Multiplying by a power of two is exact.
+    """
+    x, y = points
+    return np.interp(SCALE * values, SCALE * x, y)
 
 
 # Graphs -------------------------------------------------------------------------------

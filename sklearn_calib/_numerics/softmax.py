@@ -10,6 +10,9 @@ UNDERFLOW = 1e-280
 # For fewer columns, maxima and sums of rows are faster in a transposed copy.
 TRANSPOSE_BELOW = 64
 
+# Makes subnormal numbers normal.
+SCALE = 2.0**60
+
 
 def row_max(values: Floats) -> Floats:
     """Return the largest value of each row, as a column."""

@@ -7,7 +7,6 @@ to the sum of these expansions, and is then expanded itself.
 
 from __future__ import annotations
 
-import sys
 from abc import abstractmethod
 from collections.abc import Callable
 from numbers import Real
@@ -364,15 +363,12 @@ def _remaining(half_life: Any, weight: float) -> float:
     if half_life is None:
         return 1.0
     is_number = isinstance(half_life, Real) and not isinstance(half_life, bool)
-    # numpy compares in its own precision, in which the largest number may overflow.
-    half_life = half_life.item() if isinstance(half_life, np.generic) else half_life
-    if not (is_number and 0 < half_life <= sys.float_info.max):
+    if not (is_number and 0 < half_life < np.inf):
         raise ValueError(
             f"half_life must be a positive number of samples, got {shown(half_life)}. "
             "Use None to keep the weights of past samples."
         )
-    # The ratio of Python's numbers may be infinite without a warning.
-    return 0.5 ** (float(weight) / float(half_life))
+    return float(0.5 ** (weight / half_life))
 
 
 def _as_past(sums: list[Quadratic], X: Floats) -> dict[str, Array]:
