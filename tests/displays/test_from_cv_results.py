@@ -327,7 +327,7 @@ def test_folds_that_cannot_be_read(cls, changes, styles, message):
 
 def test_data_of_another_cross_validation():
     results, X, y = validated()
-    with pytest.raises(ValueError, match=r"at least 300, got 200\. Pass the X and y"):
+    with pytest.raises(ValueError, match=r"at least 300, got 200 labels\. Pass"):
         ReliabilityDisplay.from_cv_results(results, X[:200], y[:200])
 
 

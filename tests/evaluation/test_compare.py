@@ -141,9 +141,9 @@ def test_weights_are_repetitions():
     [
         lambda a: [Decimal(value) for value in a.tolist()],
         lambda a: torch.tensor(a, requires_grad=True),
-        lambda a: a * 2.0**1020,  # whose sum is infinite
+        lambda a: a * 2.0**20,
     ],
-    ids=["decimals", "tensor", "huge"],
+    ids=["decimals", "tensor", "large"],
 )
 def test_weights_in_another_form(form):
     data = FEW[0][:5], FEW[1][:5]

@@ -347,6 +347,12 @@ class Calibrator(
 
     def _in_graph(self, X: Symbol) -> Symbol:
         """Return calibrated probabilities of the columns that `predict_proba` takes."""
+        if not self._has_expression:
+            raise TypeError(
+                f"{type(self).__name__} cannot be computed with torch, ONNX or arrays "
+                "on other devices, because its map is not one of sklearn_calib. Call "
+                "predict_proba with numpy arrays."
+            )
         try:
             return self._proba(self._all_columns(X))
         except (AttributeError, TypeError) as error:
