@@ -20,7 +20,6 @@ from sklearn_calib._validation.declarations import Interval
 from sklearn_calib._validation.types import Floats
 from sklearn_calib.calibrators._linear.linear_calibrator import (
     EMPIRICAL_BAYES,
-    LARGEST,
     _PenalisedCalibrator,
 )
 from sklearn_calib.calibrators._linear.multinomial_maps import DiagonalMap
@@ -152,9 +151,7 @@ class JointLogOddsSplineCalibration(_PenalisedCalibrator):
         self.curve_, self.curve_precision_ = fit_joint_curve(
             log_proba, self.n_knots, *known
         )
-        features = logits.transform(self._features)
-        # Squares of larger values would overflow.
-        features = features.transform(lambda x: np.maximum(x, -LARGEST)).kept()
+        features = logits.transform(self._features).kept()
         self._set(self._fit_empirical_bayes(features, fitted), logits, features)
 
     def _leave_out(

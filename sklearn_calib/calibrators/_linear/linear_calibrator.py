@@ -39,9 +39,6 @@ N_FOLDS = 5
 # Candidates for "cv", from the strongest to the weakest.
 STRENGTHS = (1e3, 1e2, 1e1, 1.0, 1e-1, 1e-2, 1e-3, 1e-4)
 
-# Largest initial slope of a penalised fit, and largest feature.
-LARGEST = 1e100
-
 # Smallest temperature, in units of the largest feature.
 SMALLEST = 1e-12
 
@@ -310,13 +307,12 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
         largest = np.array([np.abs(block.logits).max() for block in features])
         unit = max(magnitude(largest), 0.0 if is_free else 1.0)
         if unit != 1:
-            features = features.transform(lambda values: values / unit)
+            features = _divided(features, unit)
             start[:, :-1] *= unit
         if is_free:
             parameters = self._fit_unpenalised(features, start)
         else:
-            # For larger values, the penalty would overflow.
-            start, center = np.minimum(start, LARGEST), np.zeros_like(start)
+            center = np.zeros_like(start)
             parameters = self._fit_penalised(features, center, start, unit, fitted)
         self._set(parameters, logits, features, unit)
 
@@ -407,8 +403,7 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
 
 
 def _divided(features: Blocks, unit: float) -> Blocks:
-    # Squares of larger values would overflow.
-    return features.transform(lambda x: np.clip(x / unit, -LARGEST, LARGEST))
+    return features.transform(lambda values: values / unit)
 
 
 def make_ridge(
