@@ -213,7 +213,7 @@ def node(
         return like.graph.constant(np.asarray(value, dtype=like.dtype))
 
     if n_columns is None:
-        widths = [
+        widths: list[Any] = [
             each.n_columns if isinstance(each, Symbol) else (1, *np.shape(each))[-1]
             for each in inputs
         ]
