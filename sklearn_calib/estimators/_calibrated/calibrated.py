@@ -488,14 +488,14 @@ class CalibratedClassifier(
             targets = y, sample_weight, self.classes_
             fitted = fit_calibrators(calibrator, response, *parts, *targets, groups)
             calibrators = [each for each in fitted for _ in range(n_sharing)]
-            is_frozen = isinstance(self.estimator, FrozenEstimator)
-            if not is_frozen or len(classifiers) > 1:
+            if len(classifiers) > 1:
                 held_out = predict_held_out(fitted, *parts, groups)
                 weights = fit_pool(*held_out, *targets, len(classifiers))
-            if is_frozen or is_multilabel:
-                pass
+            is_frozen = isinstance(self.estimator, FrozenEstimator)
             # With a temperature of 1, too few samples have two predictions.
-            elif len(classifiers) == 1 or weights.temperature != 1:
+            if not (is_frozen or is_multilabel) and (
+                len(classifiers) == 1 or weights.temperature != 1
+            ):
                 fresh = clone(calibrator)
                 self._held_out = fresh, response, *parts, *targets, groups
         self.pool_temperature_, self.pool_offset_ = weights
