@@ -147,7 +147,7 @@ def regularized_aurc_loss(
     to n if the confidences are evenly spaced, and the effect is small. A smaller value
     makes the network less confident. This lowers the calibration error if the network
     fits its training data. Otherwise it lowers the accuracy, and training may stay at
-    chance level. The :doc:`guide </guide/losses>` has measurements.
+    chance level. The guide on losses has measurements.
 
     The spread is at least 0.2 so that the gradient through the ranks is smaller than
     that of the base loss while the confidences are nearly equal, early in training.
