@@ -702,7 +702,7 @@ def record(tree, file, prefixes):
             values[member], label = {}, ""
             try:
                 for label, call in calls:
-                    np.random.seed(0)  # noqa: NPY002, as scikit-learn draws from it
+                    np.random.seed(0)  # noqa: NPY002 - scikit-learn draws from it
                     torch.manual_seed(0)
                     for path, array in arrays_of(call()):
                         values[member][label + path] = array

@@ -160,10 +160,10 @@ def estimate_performance(
         interval contains them. A third entry contains sample weights.
 
     priors : dict, Series or array-like of shape (n_classes,), default=None
-        If the class frequencies differ from those of the reference: the class priors
-        for which both probabilities are predicted, positive, such as `priors_` of
-        :class:`PriorShiftClassifier`. The reference is then weighted by the ratio of
-        the frequencies.
+        If the class frequencies differ from those of the reference: the positive class
+        priors to which the probabilities of the samples and of the reference were
+        adapted, such as `priors_` of :class:`PriorShiftClassifier`. The reference is
+        then weighted by the ratio of the frequencies.
 
     confidence_level : float, default=0.95
         Confidence level of the interval, in (0, 1).
@@ -322,8 +322,8 @@ def _read_given(
     priors = check_priors(priors, classes, "priors", may_be_zero=True)
     if not priors.all():
         raise ValueError(
-            f"priors must be positive, got {shown(priors.tolist())}. Omit the classes "
-            "that do not occur."
+            f"priors must be positive, got {shown(priors.tolist())}. Pass "
+            "probabilities and a reference of the classes that occur."
         )
     return held_out, priors
 

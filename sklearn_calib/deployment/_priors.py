@@ -268,9 +268,9 @@ def estimate_priors(
         held_out = read_reference(reference, None, len(classes), needs_all=True)
     weight = check_sample_weight(sample_weight, proba)
     weight = np.ones(len(proba)) if weight is None else weight
+    proba, weight = proba[weight > 0], weight[weight > 0]
     # The ratio to a subnormal prior would be infinite.
-    likelihood = proba[weight > 0] / np.maximum(train, np.finfo(np.float64).tiny)
-    weight = weight[weight > 0]
+    likelihood = proba / np.maximum(train, np.finfo(np.float64).tiny)
     # The sum is the number of samples with equal weights and the same information.
     weight = weight * (weight.sum() / (weight**2).sum())
     fits = [_fit(likelihood, weight, c * len(train) * train) for c in STRENGTHS]
@@ -284,7 +284,7 @@ def estimate_priors(
         # The quantiles of "weibull" cover as often as stated for any number of draws.
         low, high = np.quantile(draws, [tail, 1 - tail], axis=0, method="weibull")
     else:
-        ratio = likelihood / (likelihood @ priors)[:, None]
+        ratio = posterior_ratio(proba, train, priors)
         known = posterior_ratio(held_out.proba, train, priors)
         centre, error = _solve(ratio, weight, held_out, known)
         low, high = np.clip(centre + np.outer(ndtri([tail, 1 - tail]), error), 0, 1)

@@ -458,7 +458,7 @@ class AutoCalibrator(Calibrator):
         yield
         if self.verbose:
             seconds = perf_counter() - start
-            print(f"[AutoCalibrator] {what}: {seconds:.1f} s")  # noqa: T201
+            print(f"[AutoCalibrator] {what}: {seconds:.1f} s")  # noqa: T201 - verbose
 
     def _candidates(self, n_classes: int) -> list[Candidate]:
         """Return the calibrators to fit, with their pseudo-counts."""
