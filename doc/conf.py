@@ -154,6 +154,16 @@ SEARCH_TERMS = {
 }
 
 
+def write_tables(app, docname, source):  # noqa: ARG001 - Sphinx hands them over
+    """Put tables of the code in place of comments such as <!-- table: files -->."""
+
+    def table(match):
+        tool = runpy.run_path(str(HERE.parent / "tools" / "page_tables.py"))
+        return tool[match[1]](*match[2].split())
+
+    source[0] = re.sub(r"<!-- table: (\w+) ?(.*) -->", table, source[0])
+
+
 def index_search_terms(app, docname, source):
     """Add the search terms of a page to the index, whose entries the search prefers."""
     terms = [f"! {term}" for term, page in SEARCH_TERMS.items() if page == docname]
@@ -222,6 +232,7 @@ def write_bibliography(app):  # noqa: ARG001 - Sphinx hands it over
 
 def setup(app):
     """Connect the steps above."""
+    app.connect("source-read", write_tables)
     app.connect("source-read", link_names)
     app.connect("source-read", index_search_terms)
     app.connect("missing-reference", resolve_short_name)

@@ -22,6 +22,10 @@ The number of random splits is `--draws`, fewer for large matrices of logits, bu
 least 3. Uses one thread. `--data`, `--methods` and `--errors` compute some rows only;
 "eb" are strengths by empirical Bayes.
 
+`_errors_needed` of a calibrator is a, p: the smallest number of errors from which on
+the cost for two classes is at most about 5 %, and the power of `n_classes - 1` by which
+it grows, log(b / a) / log(9), where b is the number for ten classes.
+
 With `--folds`, prints the change of the log loss for the simulated classifier with ten
 classes and accuracy 0.9: with one calibrator fitted to all samples, with the averaged
 probabilities of five calibrators, each fitted to a fifth of the samples (as in

@@ -314,6 +314,7 @@ MARGINS = [0.0, 1e-3, 0.5, 3.3, 10.3, 17.7, 33.3, 39.9, 63.2, 100.3, 710.0, 1e4]
 
 
 def is_exact(loss):
+    """Return whether the loss has a reference: a row of TERMS, or of OF_BATCH."""
     return type(loss).__name__ not in STEEP
 
 

@@ -178,6 +178,7 @@ def test_reductions(loss):
 @all_losses
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
 def test_weights_are_repetitions(loss, reduction):
+    """A sample of weight 2 counts as two samples."""
     logits, target = random_batch()
     weight = torch.tensor([1, 0, 3, 1, 2, 1])
     loss = with_reduction(loss, reduction)
@@ -211,6 +212,7 @@ def test_weights_of_zero(loss):
 @all_losses
 @for_drawn(batches_and_orders(axis=0))
 def test_order_of_samples(loss, logits, target, order):
+    """The value does not depend on it."""
     loss = with_reduction(loss, "none")
     torch.testing.assert_close(
         loss(logits[order], target[order]), loss(logits, target)[order]
@@ -220,6 +222,7 @@ def test_order_of_samples(loss, logits, target, order):
 @all_losses
 @for_drawn(batches_and_orders(axis=1))
 def test_order_of_classes(loss, logits, target, order):
+    """The value does not depend on it."""
     if isinstance(loss, WITH_CORRECTNESS):
         # Less than the step of the grid, so that no classes are tied.
         logits = logits + torch.arange(logits.shape[1]) / 64
@@ -231,6 +234,7 @@ def test_order_of_classes(loss, logits, target, order):
 @all_losses(where=lambda loss: not isinstance(loss, WITH_ORIGIN))
 @for_drawn(batches_and_shifts())
 def test_shift_of_logits(loss, logits, target, shift):
+    """A constant added to all logits of a sample changes nothing."""
     torch.testing.assert_close(loss(logits + shift, target), loss(logits, target))
 
 
@@ -356,6 +360,7 @@ def test_repr_can_be_evaluated(loss):
 @all_losses
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_dtype_is_kept(loss, dtype):
+    """float32 gives float32, and float64 gives float64."""
     logits, target = random_batch(dtype=dtype)
     weight = torch.ones(6, dtype=torch.float64)
     value, grad = value_and_grad(loss, logits, target, sample_weight=weight)
@@ -375,6 +380,7 @@ def test_single_precision(loss):
 @all_losses
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_is_widened(loss, dtype):
+    """Half precision is computed in float32."""
     logits, target = random_batch(dtype=torch.float32)
     logits = (10 * logits).to(dtype)
     value, grad = value_and_grad(loss, logits, target)
@@ -399,6 +405,7 @@ def test_autocast(loss):
 
 @all_losses(where=lambda loss: loss.is_per_sample)
 def test_other_samples_change_nothing(loss):
+    """Unless `is_per_sample` is False, a value depends on one sample only."""
     logits, target = random_batch()
     values = with_reduction(loss, "none")(logits, target)
     torch.testing.assert_close(loss(logits[2:3], target[2:3]), values[2])
@@ -433,6 +440,7 @@ def test_one_hot_target(loss, logits, target):
 
 @all_losses(where=lambda loss: not loss.takes_probabilities)
 def test_soft_targets_are_refused(loss):
+    """Only losses with `takes_probabilities` accept class probabilities."""
     logits, target = random_batch()
     message = r"one class index for each row of logits, got \(6, 4\)\. Soft targets, "
     with pytest.raises(ValueError, match=message):

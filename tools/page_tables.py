@@ -1,0 +1,184 @@
+"""Tables of the documentation that the code knows, in Markdown.
+
+`doc/conf.py` puts them into the pages, in place of comments such as
+`<!-- table: names metrics -->`.
+"""
+
+import inspect
+import runpy
+import warnings
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from sklearn_calib import CalibratedClassifier, NeuralClassifier, losses
+from sklearn_calib._state.schema import DERIVED_SIZES
+from sklearn_calib.calibrators import (
+    DirichletCalibrator,
+    MulticalibrationBoosting,
+    PerGroupCalibrator,
+    PerLabelCalibrator,
+    TemperatureAccumulator,
+    TemperatureScaling,
+    get_calibrator,
+    get_calibrator_names,
+)
+from sklearn_calib.deployment import CalibrationMonitor, PriorShiftClassifier
+from sklearn_calib.losses import get_loss, get_loss_names
+from sklearn_calib.metrics import CalibrationAccumulator, get_scorer_names
+from sklearn_calib.persistence._documents import CLASSES
+
+BIBLIOGRAPHY = runpy.run_path(str(Path(__file__).with_name("bibliography.py")))
+
+
+def table(head, rows):
+    """Return a table in Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def names(topic):
+    """Return the public names of a topic; a function and its class share a row."""
+    module, rows = import_module(f"sklearn_calib.{topic}"), {}
+    for name in sorted(module.__all__, key=str.lower):
+        summary = inspect.getdoc(getattr(module, name)).partition("\n")[0]
+        rows.setdefault(summary, []).append(f"`{name}`")
+    return table(
+        ["name", "what it is"],
+        [[", ".join(shared), summary] for summary, shared in rows.items()],
+    )
+
+
+def scorers():
+    """Return the scorer strings."""
+    return ", ".join(f'`"{name}"`' for name in get_scorer_names())
+
+
+def parameters(loss):
+    """Return the parameters of a loss with their defaults."""
+    shown = [
+        f"{each.name}={each.default!r}"
+        for each in inspect.signature(loss).parameters.values()
+        if each.kind is not each.VAR_KEYWORD and each.name != "reduction"
+    ]
+    return ", ".join(f"`{each}`" for each in shown) or "-"
+
+
+def needs(loss):
+    """Return what a loss needs or accepts in addition to logits and labels."""
+    found = {
+        "validation data": loss.learns_from_validation is True,
+        "sample indices": loss.needs_indices,
+        "the start of each epoch": "start_epoch" in vars(loss),
+        "the whole batch": not loss.is_per_sample,
+        "accepts soft targets": loss.takes_probabilities,
+        "multi-label targets": loss.is_multilabel,
+    }
+    return ", ".join(name for name, holds in found.items() if holds) or "-"
+
+
+def minimiser(loss):
+    """Return the probability that minimises the expected loss, for a true 0.7."""
+    is_one_class = loss.is_per_sample and not loss.is_multilabel
+    if not is_one_class or loss is losses.LogitNormLoss:
+        return "-"
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
+        criterion = loss(reduction="none").eval()
+    # The grid has no exact tie, where some losses have an isolated small value.
+    low, high = -12.0, 12.001
+    for _ in range(4):
+        log_odds = torch.linspace(low, high, 4001, dtype=torch.float64)
+        logits = torch.stack([log_odds, torch.zeros_like(log_odds)], 1)
+        risk = sum(
+            proba * criterion(logits, torch.full((4001,), target))
+            for target, proba in enumerate([0.7, 0.3])
+        )
+        best = log_odds[risk.argmin()].item()
+        low, high = best - (high - low) / 1000, best + (high - low) / 1000
+    return f"{1 / (1 + np.exp(-best)):.3f}"
+
+
+def source(name):
+    """Return the authors and the year of the first reference."""
+    docstring = inspect.getdoc(getattr(losses, f"{name}_loss"))
+    for reference in BIBLIOGRAPHY["references"](docstring):
+        authors, year, *_ = BIBLIOGRAPHY["parse"](reference)
+        first, *others = authors.split(", ")
+        first += " et al." if others else ""
+        return f"[{first} {year}](generated/bibliography.md)"
+    return "-"
+
+
+def loss_rows():
+    """Return the registered losses with formulas, parameters, needs and sources."""
+    found = sorted([*get_loss_names(), *get_loss_names(multilabel=True)])
+    return table(
+        ["name", "formula", "parameters", "needs or accepts", "minimiser", "source"],
+        [
+            [f"`{n}`", c.formula, parameters(c), needs(c), minimiser(c), source(n)]
+            for n, c in ((name, get_loss(name)) for name in found)
+        ],
+    )
+
+
+def describe(schema, left_out=()):
+    """Return the keys of a schema with their descriptions."""
+    return "; ".join(
+        f"`{name}`{'*' * spec.is_optional}: {spec}"
+        for name, spec in schema.items()
+        if name not in left_out
+    )
+
+
+def files():
+    """Return the keys of saved models."""
+    calibrators = [get_calibrator(name)() for name in get_calibrator_names()]
+    # It depends on a parameter, so it is shown for both values.
+    calibrators.append(DirichletCalibrator(diagonal=True))
+    others = [
+        PerLabelCalibrator(TemperatureScaling()),
+        MulticalibrationBoosting(),
+        PerGroupCalibrator(),
+        NeuralClassifier(),
+        CalibratedClassifier(NeuralClassifier(), None),
+        PriorShiftClassifier(NeuralClassifier()),
+        CalibrationAccumulator(labels=["a", "b"]),
+        CalibrationMonitor(labels=["a", "b"]),
+        TemperatureAccumulator(labels=["a", "b"]),
+    ]
+    shown = {type(model).__name__ for model in [*calibrators, *others]}
+    if shown != set(CLASSES):
+        raise ValueError(f"The page must show {set(CLASSES) ^ shown}.")
+    schemas = [model._state_schema for model in calibrators]
+    common = {
+        name: spec
+        for name, spec in schemas[0].items()
+        if all(name in schema for schema in schemas)
+    }
+    two, three = ({n: size(k) for n, size in DERIVED_SIZES.items()} for k in (2, 3))
+    sizes = ", ".join(
+        f"`{name}` is {two[name]} for two classes and "
+        f"{'`n_classes`' if three[name] == 3 else three[name]} otherwise"
+        for name in DERIVED_SIZES
+    )
+    tables = [
+        table(
+            ["key of every calibrator", "value"],
+            [[f"`{n}`{'*' * s.is_optional}", str(s)] for n, s in common.items()],
+        ),
+        table(
+            ["class", "value"],
+            [
+                [f"`{model!r}`", describe(model._state_schema, common)]
+                for model in sorted(calibrators, key=repr)
+            ]
+            + [
+                [f"`{type(model).__name__}()`", describe(model._state_schema)]
+                for model in others
+            ],
+        ),
+        f"Sizes: {sizes}. `n` is any size, the same within an entry.",
+    ]
+    return "\n\n".join(tables)
