@@ -94,8 +94,3 @@ def test_examples_run(name):
     failures, _ = doctest.testmod(import_module(name), optionflags=flags)
     plt.close("all")
     assert not failures, "see the captured output"
-
-
-def test_documented_parameters():
-    docstring = "Sum.\n\nParameters\n----------\na, b : int\n    Here.\n\n**kwargs\n"
-    assert documented_parameters(docstring) == ["a", "b", "kwargs"]

@@ -156,24 +156,6 @@ def test_rows_are_of_public_names():
     assert COMMON_NAMES.keys() <= public
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "named"),
-    [
-        ("cross_entropy_loss", "Surprise at the true class.", False),
-        ("cross_entropy_loss", "Cross-entropy loss.", True),
-        ("cross_entropy_loss", "Entropy of the true class.", False),
-        ("ks_calibration_error", "Largest gap in ranks.", False),
-        ("ks_calibration_error", "Kolmogorov Smirnov calibration error.", True),
-        ("MetaCal", "MetaCal: calibrate some samples.", True),
-        ("VennAbers", "Venn-Abers calibration.", True),
-        ("ENIR", "Average of regressions.", False),
-        ("get_loss", "Return a class.", True),
-    ],
-)
-def test_what_names_a_thing(name, text, named):
-    assert has_common_name(name, text) == named
-
-
 def files():
     """Return the checked files."""
     for each in CHECKED_PATHS:
@@ -206,18 +188,3 @@ def test_no_banned_phrase():
     assert texts
     if found:
         pytest.fail("\n".join(["Say it in standard terms:", *found]), pytrace=False)
-
-
-@pytest.mark.parametrize(
-    ("text", "phrases"),
-    [
-        ("Small is\n    good.", ["Small is good"]),
-        ("# The smaller the\n    # better.", ["The smaller the better"]),
-        ("For `whoever` is no tensor", ["whoever", "is no tensor"]),
-        ("There is a measurement, and lower is better.", []),
-    ],
-)
-def test_a_banned_phrase_is_found(tmp_path, text, phrases):
-    file = tmp_path / "text.md"
-    file.write_text(text, encoding="utf-8")
-    assert banned_phrases(plain_text(file)) == phrases
