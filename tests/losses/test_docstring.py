@@ -49,8 +49,7 @@ state : Tensor
 Examples
 --------
 >>> 2
-2
-"""
+2"""
 
 COMPLETED = """Loss of a batch.
 

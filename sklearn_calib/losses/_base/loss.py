@@ -1,7 +1,6 @@
 """Base classes of the losses: torch modules that are built from loss functions."""
 
 import inspect
-import re
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from functools import lru_cache, wraps
@@ -31,8 +30,10 @@ BASE = "base__"
 
 _Init = TypeVar("_Init", bound=Callable[..., None])
 
-ORDER = ("Parameters", "Attributes", "See Also", "Notes", "References", "Examples")
-SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
+# Headings of docstrings.
+PARAMETERS = "Parameters\n----------\n"
+REFERENCES = "References\n----------\n"
+EXAMPLES = "Examples\n--------\n"
 
 
 def find_loss(loss: Any) -> Any:
@@ -494,28 +495,16 @@ def complete_docstring(own: str, function: str, names: Iterable[str]) -> str:
     from the docstring of the function. A class docstring that has a Parameters section
     is returned unchanged. Both docstrings are given without indentation.
     """
-    text, sections = _split(own)
-    if "Parameters" in sections:
+    if PARAMETERS in own:
         return own
-    summary, described = _split(function)
-    sections["Parameters"] = _pick(described["Parameters"], names)
-    sections.setdefault("References", described.get("References", ""))
-    shown = [
-        f"{title}\n{'-' * len(title)}\n{sections[title].rstrip()}"
-        for title in ORDER
-        if sections.get(title)
-    ]
-    return "\n\n".join([summary.partition("\n")[0], text.rstrip(), *shown])
-
-
-def _split(docstring: str) -> tuple[str, dict[str, str]]:
-    """Return the text before the first section, and a dict of sections by title."""
-    text, *parts = SECTION.split(docstring)
-    return text, dict(zip(parts[::2], parts[1::2], strict=True))
-
-
-def _pick(parameters: str, names: Iterable[str]) -> str:
-    """Return the descriptions of the parameters in `names`."""
-    entries = re.split(r"^(?=\S)", parameters, flags=re.MULTILINE)[1:]
-    by_name = {entry.partition(" :")[0].strip("*"): entry for entry in entries}
-    return "".join(f"{by_name[name].rstrip()}\n" for name in names)
+    described = function.partition(PARAMETERS)[2].partition("\n\nReturns\n")[0]
+    parameters, is_own = PARAMETERS, False
+    for line in described.splitlines(keepends=True):
+        if not line[0].isspace():
+            is_own = line.partition(" :")[0].strip("*") in names
+        parameters += line if is_own else ""
+    references = "".join(function.partition(REFERENCES)[1:]).partition(EXAMPLES)[0]
+    summary = function.partition("\n")[0]
+    text = own.partition("\n---")[0].rpartition("\n\n")[0]
+    sections = own.removeprefix(text).replace(EXAMPLES, references + EXAMPLES)
+    return "\n\n".join([summary, text, parameters.rstrip() + sections])
