@@ -59,8 +59,7 @@ def p_norm(logits: Floats) -> Floats:
 
 
 def _p_norm(rows: Floats) -> Floats:
-    # The difference of the largest logits would overflow.
-    above = rows / 4 - rows[:, :1] / 4
+    above = rows - rows[:, :1]
     largest = above[:, -1:]
     scaled = np.divide(above, largest, out=np.zeros_like(above), where=largest > 0)
     scaled -= scaled.mean(axis=1, keepdims=True)

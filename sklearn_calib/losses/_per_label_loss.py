@@ -122,11 +122,6 @@ def _check_target(logits: Tensor, target: Tensor) -> Tensor:
             f"{tuple(target.shape)}. Pass a 0 or a 1 for each label of each sample, or "
             "use another loss, such as 'focal', if each sample has one class."
         )
-    if target.is_complex():
-        raise TypeError(
-            f"target must be real, got {target.dtype}. Pass a 0 or a 1 for each label "
-            "of each sample."
-        )
     target = target if target.is_floating_point() else target.long()
     if can_check_values(target) and not ((target >= 0) & (target <= 1)).all():
         low, high = target.min().item(), target.max().item()

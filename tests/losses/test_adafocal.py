@@ -146,16 +146,16 @@ def test_a_gamma_at_the_switch_stays(dtype, switch, sign):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("gamma", [0.0, 1.0, -2.0])
+@pytest.mark.parametrize("gamma", [1.0, -2.0])
 def test_gamma_without_limit_stays_finite(dtype, gamma):
-    """Neither the exponential nor its product with gamma overflows."""
-    gamma, gap = torch.tensor([gamma], dtype=dtype), torch.ones(1, dtype=dtype)
-    rule = RULE | {"gamma_max": float("inf"), "lambd": 1e4}
+    loss = AdaFocalLoss(gamma_initial=gamma, gamma_max=float("inf"), lambd=100.0)
+    loss = loss.to(dtype)
     for _ in range(5):
-        gamma = updated_gamma(gamma, gap, **rule)
-        assert torch.isfinite(gamma).all()
-    assert gamma.item() == pytest.approx(1e18)
-    assert updated_gamma(gamma, -gap, **rule) == torch.tensor(-0.2, dtype=dtype)
+        loss.update([0, 0], [[0.0, 1.0], [0.0, 1.0]])
+    assert loss.gamma.item() == pytest.approx(1e18)
+    for _ in range(2):
+        loss.update([1, 1], [[0.4, 0.6], [0.4, 0.6]])
+    assert loss.gamma == torch.tensor(-0.2, dtype=dtype)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -239,7 +239,7 @@ def test_bad_limits(params, message):
 @pytest.mark.parametrize("name", ["gamma_max", "gamma_min", "gamma_initial"])
 @pytest.mark.parametrize("bad", ["3", True, None, [1.0]])
 def test_limits_of_wrong_type(name, bad):
-    with pytest.raises(TypeError, match=rf"{name} must be a number in \[.*, got .* of"):
+    with pytest.raises(TypeError, match=rf"{name} must be a number, in \[.*, got "):
         AdaFocalLoss(**{name: bad})
 
 

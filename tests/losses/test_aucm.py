@@ -151,7 +151,7 @@ def test_reductions():
 
 @pytest.mark.parametrize("bad", [0, 1, -0.1, float("nan"), "bat", [0.5]])
 def test_bad_prior(bad):
-    message = r"prior must be None, 'batch' or a float in \[1e-15, 1\), got "
+    message = r"prior must be None, 'batch' or a float in \(0, 1\), got "
     with pytest.raises(ValueError, match=message):
         AUCMLoss(prior=bad)
     with pytest.raises(ValueError, match=message):
@@ -184,9 +184,7 @@ def test_numbers_in_place_of_the_solution(name, n_classes):
             (bad, TypeError, "must be a torch.Tensor, a number or None, got ")
             for bad in ("1", [1.0], np.ones(3), {}, 1j, True)
         ),
-        (torch.ones(2), ValueError, r"have shape \(\) or \(3,\).* and shape \(2,\)"),
-        (torch.ones(3) * 1j, ValueError, "must be real .*got dtype torch.complex64"),
-        (torch.ones(3, device="meta"), TypeError, "must have values, .* meta tensor"),
+        (torch.ones(2), ValueError, r"have shape \(\) or \(3,\).* got \(2,\)"),
     ],
 )
 def test_bad_value_in_place_of_the_solution(name, bad, error, message):

@@ -38,17 +38,6 @@ def test_batch(name, logits, target, error, message):
         get_loss(name)()(logits, target)
 
 
-@all_names
-@pytest.mark.parametrize("position", [0, 1, 2])
-def test_sparse(name, position):
-    batch = [*BATCH, torch.ones(2)]
-    batch[position] = batch[position].to_sparse()
-    name_of = ("logits", "target", "sample_weight")[position]
-    message = rf"{name_of} must be dense, .*sparse_coo\. Call {name_of}\.to_dense\(\)"
-    with pytest.raises(TypeError, match=message):
-        get_loss(name)()(*batch)
-
-
 @pytest.mark.parametrize(
     "name",
     [
@@ -94,11 +83,6 @@ def test_column_of_class_indices_as_target():
             torch.tensor([torch.inf, 1]),
             ValueError,
             r"finite, got weights in \[1, inf\]\. Use a w",
-        ),
-        (
-            torch.tensor([1j, 1]),
-            TypeError,
-            "must be real, got torch.complex64. Pass fl",
         ),
     ],
 )
@@ -169,57 +153,15 @@ def outcome(name, **params):
 @pytest.mark.filterwarnings("ignore:n_bins must be", "ignore:gamma must be at most")
 @pytest.mark.parametrize(
     ("number", "same"),
-    [(Fraction(1, 4), 0.25), (np.float32(0.25), 0.25), (10**30, 1e30)],
+    [(Fraction(1, 4), 0.25), (np.float32(0.25), 0.25)],
 )
 def test_numbers_of_any_kind(name, param, number, same):
-    """Tensors accept neither fractions nor integers above 2 ** 63."""
+    """Tensors do not accept fractions."""
     result, expected = outcome(name, **{param: number}), outcome(name, **{param: same})
     if isinstance(expected, type):
         assert result is expected
     else:
         torch.testing.assert_close(result, expected, rtol=0, atol=0, equal_nan=True)
-
-
-@numbers
-@pytest.mark.filterwarnings("ignore:n_bins must be", "ignore:gamma must be at most")
-@pytest.mark.parametrize("number", [1e300, 1e30, 1e18, 1e-30, 1e-300, 5e-324])
-def test_numbers_of_any_size_are_used_or_refused(name, param, number):
-    result = outcome(name, **{param: number})
-    if isinstance(result, type):
-        # A large switch leaves no room for gamma_max.
-        with pytest.raises(ValueError, match=rf"({param}|gamma_max) must be .*got"):
-            get_loss(name)(**{param: number})
-    else:
-        assert result.isfinite()
-
-
-@pytest.mark.parametrize(
-    ("name", "param", "number", "rule"),
-    [
-        ("aucm", "margin", 1e19, r"in \[0, 1e\+18\]"),
-        ("aucm", "prior", 1e-16, r"None, 'batch' or a float in \[1e-15, 1\)"),
-        ("inverse_focal", "gamma", 101, r"in \[0, 100\]"),
-        ("dual_focal", "gamma", 101, r"in \[0, 100\]"),
-        ("mbls", "lambd", 1e31, r"at most 1e\+30"),
-        ("kde_ece", "bandwidth", 1e-31, r"in \[1e-30, 1e\+30\], or 'auto'"),
-    ],
-)
-def test_limits_of_numbers(name, param, number, rule):
-    message = f"{param} must be {rule}, got {re.escape(str(number))}"
-    assert_refused(name, ValueError, message, **{param: number})
-
-
-@pytest.mark.parametrize("param", ["a", "b", "alpha"])
-@pytest.mark.parametrize("number", [1e19, -1e300, torch.tensor(1e19)])
-def test_limits_of_solutions(param, number):
-    assert losses.aucm_loss(*BATCH, **{param: 1e18}).isfinite()
-    with pytest.raises(ValueError, match=rf"{param} must be between -1e\+18 and 1e"):
-        losses.aucm_loss(*BATCH, **{param: number})
-
-
-@numbers
-def test_integer_above_all_floats(name, param):
-    assert_refused(name, ValueError, f"{param} must be ", **{param: 10**400})
 
 
 @pytest.mark.parametrize(
@@ -243,15 +185,6 @@ def test_values_of_invalid_types(name, param, bad):
     assert_refused(name, (TypeError, ValueError), message, **{param: bad})
 
 
-@pytest.mark.parametrize(
-    "name", [n for n in get_loss_names() if hasattr(get_loss(n)(), "n_bins")]
-)
-@pytest.mark.parametrize("n_bins", [10**9, 10**30])
-def test_too_many_bins(name, n_bins):
-    message = f"n_bins must be at most 1000000, got {n_bins}: .* would be empty"
-    assert_refused(name, ValueError, message, n_bins=n_bins)
-
-
 @all_names
 @pytest.mark.parametrize("position", [0, 1])
 def test_devices(name, position):
@@ -261,15 +194,6 @@ def test_devices(name, position):
     message = f"target must be on the device of logits, {logits}, got {target}"
     with pytest.raises(ValueError, match=message):
         get_loss(name)()(*batch)
-
-
-@all_names
-def test_weight_without_values(name):
-    """Meta tensors cannot be moved to the device of the logits."""
-    target = torch.eye(3).long()[BATCH[1]] if name == "per_label" else BATCH[1]
-    loss, weight = get_loss(name)(), torch.ones(2, device="meta")
-    with pytest.raises(TypeError, match=r"sample_weight must have values, .* meta ten"):
-        loss(BATCH[0], target, weight)
 
 
 @pytest.mark.parametrize("name", ["ada_dual_focal", "adafocal", "calfocal"])

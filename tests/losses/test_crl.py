@@ -263,10 +263,8 @@ def test_bad_confidence():
     ("bad", "error", "message"),
     [
         ([[1, 2], [0, 2]], TypeError, "must be a torch.Tensor or None, got list"),
-        (torch.ones(2), ValueError, r"have shape \(n_samples, 2\), .* shape \(2,\)"),
-        (torch.ones(2, 3), ValueError, r"and shape \(2, 3\)"),
-        (torch.ones(2, 2) * 1j, ValueError, "must be real .*got dtype torch.complex64"),
-        (torch.ones(2, 2, device="meta"), TypeError, "must have values"),
+        (torch.ones(2), ValueError, r"have shape \(n_samples, 2\), .* got \(2,\)"),
+        (torch.ones(2, 3), ValueError, r"got \(2, 3\)"),
     ],
 )
 def test_bad_history(indices, bad, error, message):

@@ -300,52 +300,22 @@ def value_and_gradient(loss, rows, target):
     return value.detach().double(), torch.autograd.grad(value, rows)[0].double()
 
 
-@pytest.mark.parametrize("size", [1.0, 1e18, 2e19, 5e19, 1e30, 3e38])
-@pytest.mark.parametrize("temperature", [0.1, 1e-3])
-def test_supcon_of_products_past_single_precision(size, temperature):
-    """All embeddings of a class are equal, for three classes."""
-    rows, target = size * torch.eye(3).repeat(3, 1), torch.arange(9) % 3
-    loss = SupConLoss(temperature=temperature)
-    result = value_and_gradient(loss, rows, target)
-    expected = value_and_gradient(loss, rows.double(), target)
-    torch.testing.assert_close(result[0], expected[0])
-    assert torch.isfinite(result[1]).all()
-
-
-def test_supcon_of_large_embeddings_and_a_large_temperature():
-    embeddings, target = random_batch()
-    rows, loss = 1e20 * embeddings.float(), SupConLoss(temperature=1e38)
-    result = value_and_gradient(loss, rows, target)
-    expected = value_and_gradient(loss, rows.double(), target)
-    for each, exact in zip(result, expected, strict=True):
-        torch.testing.assert_close(each, exact, rtol=1e-4, atol=0)
+@both
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_single_precision(loss, reduction):
+    rows, target = random_batch()
+    function = with_reduction(loss, reduction)
+    result, gradient = value_and_gradient(function, rows.float(), target)
+    expected, slopes = value_and_gradient(function, rows, target)
+    torch.testing.assert_close(result, expected, rtol=1e-4, atol=0)
+    torch.testing.assert_close(gradient, slopes, rtol=1e-4, atol=1e-6)
 
 
 @both
-@pytest.mark.parametrize("reduction", ["mean", "sum"])
-@pytest.mark.parametrize("size", [1e16, 1e18, 1e19, 1e30, 3e38])
-def test_large_embeddings_are_measured_or_refused(loss, reduction, size):
-    """In single precision, as in double precision if sums are in its range."""
+def test_squares_of_diverged_embeddings(loss):
     embeddings, target = random_batch()
-    rows = size * embeddings.float() / embeddings.abs().max()
-    function = with_reduction(loss, reduction)
-    expected, slopes = value_and_gradient(function, rows.double(), target)
-    if size >= 1e19:
-        with pytest.raises(ValueError, match="embeddings must be so small that no squ"):
-            function(rows, target)
-        return
-    result, gradient = value_and_gradient(function, rows, target)
-    torch.testing.assert_close(result, expected, rtol=1e-4, atol=0)
-    torch.testing.assert_close(gradient, slopes, rtol=1e-4, atol=1e-6 * size)
-
-
-@pytest.mark.parametrize("size", [1.0, 1e18])
-def test_refinement_finds_the_nearest_of_any_size(size):
-    embeddings, target = random_batch()
-    rows = size * embeddings.float()
-    _, result = value_and_gradient(RefinementLoss(), rows, target)
-    _, expected = value_and_gradient(RefinementLoss(), rows.double(), target)
-    torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-6 * size)
+    with pytest.raises(ValueError, match="embeddings must be so small that no squ"):
+        loss(1e30 * embeddings.float(), target)
 
 
 @both

@@ -133,10 +133,8 @@ def test_bad_n_bins(n_bins, error):
     ("bad", "error", "message"),
     [
         ([0.0, 1.0], TypeError, "must be a torch.Tensor or None, got list"),
-        (torch.zeros(0), ValueError, r"have shape \(n_bins,\), .* shape \(0,\)"),
-        (torch.zeros(2, 2), ValueError, r"and shape \(2, 2\)"),
-        (torch.zeros(2) * 1j, ValueError, "must be real .*got dtype torch.complex64"),
-        (torch.zeros(2, device="meta"), TypeError, "must have values"),
+        (torch.zeros(0), ValueError, r"have shape \(n_bins,\), .* got \(0,\)"),
+        (torch.zeros(2, 2), ValueError, r"got \(2, 2\)"),
     ],
 )
 def test_bad_histogram(bad, error, message):

@@ -165,7 +165,7 @@ def test_avuc_is_finite_close_to_uniform(temperature, size):
         (SoftBinnedECELoss, {"n_bins": 0}, ValueError, "n_bins must be >= 1, got 0"),
         (SoftBinnedECELoss, {"n_bins": 1.5}, TypeError, "integer >= 1, got 1.5 of ty"),
         (SoftBinnedECELoss, {"n_bins": True}, TypeError, "n_bins must be an integer"),
-        (SoftBinnedECELoss, {"decay": 1}, ValueError, "decay must be > 1, got 1"),
+        (SoftBinnedECELoss, {"decay": 1}, ValueError, "> 1, or None, got 1. The auth"),
         (SoftBinnedECELoss, {"decay": -1}, ValueError, "got -1. The authors use 80"),
         (SoftBinnedECELoss, {"decay": "80"}, TypeError, "decay must be a number, "),
         (SoftBinnedECELoss, {"binning": "bins"}, ValueError, "Did you mean 'bin'?"),

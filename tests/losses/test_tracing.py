@@ -30,7 +30,6 @@ OF_TORCH = [
 
 all_losses = pytest.mark.losses
 per_sample = pytest.mark.losses(where=lambda loss: loss.is_per_sample)
-needs_values = pytest.mark.losses(where=lambda loss: loss.needs_values)
 
 
 def random_logits():
@@ -221,9 +220,3 @@ def test_meta_tensors_have_a_shape(loss):
             assert value.shape == ()
             (gradient,) = torch.autograd.grad(value, logits)
             assert gradient.shape == logits.shape
-
-
-@needs_values
-def test_meta_tensors_have_no_values(loss):
-    with pytest.raises(TypeError, match="logits must have values to rank, "):
-        loss(random_logits().to("meta"), LABELS.to("meta"))

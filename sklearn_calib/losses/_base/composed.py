@@ -16,7 +16,6 @@ from sklearn_calib.losses._base.checks import (
     Reduction,
     above_zero,
     check_batch,
-    check_nonnegative,
     check_weight,
     reduce_loss,
 )
@@ -163,12 +162,11 @@ def add_penalty(
     the loss of each sample, or one number per sample. `soft` is whether it accepts soft
     targets.
     """
-    lambd = float(check_nonnegative("lambd", lambd))
     logits, checked = check_batch(logits, target, soft=soft)
     # The tolerance of `base` for soft targets depends on their dtype.
     values = base(logits, target)
     weight = _normalised_weight(values, sample_weight)
-    values = values + lambd * penalty(logits, checked, weight)
+    values = values + float(lambd) * penalty(logits, checked, weight)
     return reduce_loss(values, reduction, sample_weight)
 
 

@@ -20,8 +20,7 @@ def _margin(logits: Tensor) -> Tensor:
 
 def _p_norm(logits: Tensor) -> Tensor:
     check_several(logits.shape[1])
-    # The difference of the largest logits would overflow.
-    above = logits / 4 - logits.amin(1, keepdim=True) / 4
+    above = logits - logits.amin(1, keepdim=True)
     # The score does not depend on the scale, so this has no gradient.
     largest = above.detach().amax(1, keepdim=True)
     scaled = above / torch.where(largest > 0, largest, 1)
@@ -69,7 +68,6 @@ LogitConfidence = Annotated[
 
 def compute_confidence(confidence: LogitConfidence, logits: Tensor) -> Tensor:
     """Return one score per row of logits, larger for more confident predictions."""
-    check_score("confidence", confidence)
     function = confidence if callable(confidence) else _CONFIDENCES[confidence]
     score = function(logits)
     if not isinstance(score, Tensor) or score.shape != logits.shape[:1]:

@@ -15,7 +15,6 @@ from sklearn_calib.losses._embeddings.similarities import (
     reduce_anchors,
     same_label,
     similarities,
-    within_range,
 )
 
 
@@ -94,9 +93,8 @@ def refinement_loss(
     negative = labels.unsqueeze(1) != labels
     anchors = positive.any(1) & negative.any(1)
     with torch.no_grad():
-        scaled, _ = within_range(rows)
-        squares = scaled.square().sum(1)
-        distance = squares.unsqueeze(1) + squares - 2 * similarities(scaled)
+        squares = rows.square().sum(1)
+        distance = squares.unsqueeze(1) + squares - 2 * similarities(rows)
         nearest = [
             distance.masked_fill(~among, float("inf"))[anchors].argmin(1)
             for among in (positive, negative)

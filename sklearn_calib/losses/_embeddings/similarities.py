@@ -1,13 +1,10 @@
 """Input validation, pairs and reduction shared by the losses on embeddings."""
 
-import math
-
 import torch
 from torch import Tensor
 
 from sklearn_calib.losses._base.checks import (
     Reduction,
-    can_check_values,
     check_same_device,
     check_tensor,
     in_full_precision,
@@ -49,21 +46,6 @@ def _check_labels(target: Tensor, n_samples: int) -> None:
         raise TypeError(
             f"target must contain integers, got {target.dtype}. Call target.long()."
         )
-
-
-def within_range(rows: Tensor, divisor: float = 1.0) -> tuple[Tensor, float]:
-    """Return rows scaled to have finite squares, and the scale, which is usually 1.
-
-    The squares divided by `divisor` are finite as well.
-    """
-    if not can_check_values(rows):
-        return rows, 1.0
-    largest = rows.detach().abs().amax().item()
-    bound = (torch.finfo(rows.dtype).max / (8 * rows.shape[1])) ** 0.5
-    bound *= min(1.0, divisor) ** 0.5
-    if not bound < largest < math.inf:
-        return rows, 1.0
-    return rows / (largest / bound), largest / bound
 
 
 def same_label(labels: Tensor) -> Tensor:

@@ -1,12 +1,10 @@
 """Supervised contrastive (SupCon) loss of embeddings."""
 
-import math
 from typing import Annotated
 
 from torch import Tensor
 
 from sklearn_calib.losses._base.checks import (
-    SMALLEST,
     Reduction,
     check_overflow,
     check_positive,
@@ -19,13 +17,10 @@ from sklearn_calib.losses._embeddings.similarities import (
     reduce_anchors,
     same_label,
     similarities,
-    within_range,
 )
 
 HINT = "A common value is 0.1."
-Temperature = Annotated[
-    float, checking(check_positive, hint=HINT, within=(SMALLEST, 1e38))
-]
+Temperature = Annotated[float, checking(check_positive, hint=HINT)]
 BaseTemperature = Annotated[
     float, checking(check_positive, also=", or None", hint=HINT)
 ]
@@ -120,16 +115,9 @@ def supcon_loss(
     positive = same_label(labels)
     anchors = positive.any(1)
     positive = positive[anchors]
-    rows, scale = within_range(rows, temperature)
     # An anchor is not compared with itself. Rows without a positive are removed first,
     # because a row without any other candidate would give NaN.
-    scores = similarities(rows).fill_diagonal_(-float("inf"))[anchors]
-    if scale > 1:
-        # Differences may be finite even if the products overflow.
-        root = scale / math.sqrt(temperature)
-        scores = (scores - scores.detach().amax(1, keepdim=True)) * root * root
-    else:
-        scores = scores / temperature
+    scores = similarities(rows).fill_diagonal_(-float("inf"))[anchors] / temperature
     log_proba = scores.log_softmax(1).masked_fill(~positive, 0.0)
     values = -log_proba.sum(1) / positive.sum(1)
     if base_temperature is not None:

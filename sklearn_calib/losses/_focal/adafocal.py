@@ -1,7 +1,6 @@
 """AdaFocal and AdaDualFocal loss: gamma adapted to the error of each bin."""
 
 import math
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -9,12 +8,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sklearn_calib._validation.arrays import shown
 from sklearn_calib.losses._base.checks import (
-    LARGEST_POWER,
     Reduction,
     check_batch,
     check_nonnegative,
+    check_number,
     reduce_loss,
 )
 from sklearn_calib.losses._base.decorators import averages_over_labels
@@ -22,12 +20,14 @@ from sklearn_calib.losses._base.stable_gradients import true_class_margin
 from sklearn_calib.losses._focal.dual_focal import log_gap
 from sklearn_calib.losses._focal.validation_bins import (
     LARGEST_GAMMA,
-    LOWEST_GAMMA,
     _ValidationBinsLoss,
     bin_of,
     check_bins,
     signed_focal_values,
 )
+
+# With this gamma the weight of the inverse focal loss is at most 2 ** 100.
+LOWEST_GAMMA = -100.0
 
 
 @averages_over_labels
@@ -237,7 +237,7 @@ class AdaFocalLoss(_ValidationBinsLoss, function=adafocal_loss):
                 in_use,
                 torch.from_numpy(confidence - accuracy).to(in_use),
                 lambd=float(self.lambd),
-                gamma_max=min(self.gamma_max, self._largest_gamma),
+                gamma_max=float(min(self.gamma_max, self._largest_gamma)),
                 gamma_min=float(self.gamma_min),
                 switch=float(self.switch),
             )
@@ -256,28 +256,21 @@ def updated_gamma(
 ) -> Tensor:
     """Return the new gamma of each bin, given its confidence minus its accuracy."""
     is_focal = gamma >= 0
-    # Larger exponents may overflow in single precision. Gamma reaches its limit first.
-    exponent = (lambd * torch.where(is_focal, gap, -gap)).clamp(max=80)
-    gamma = gamma * torch.exp(exponent)
-    gamma = gamma.clamp(gamma_min, float(min(gamma_max, LARGEST_GAMMA)))
+    gamma = gamma * torch.exp(lambd * torch.where(is_focal, gap, -gap))
+    gamma = gamma.clamp(gamma_min, gamma_max)
     other = torch.where(is_focal, -gamma.new_tensor(switch), switch)
     return torch.where(gamma.abs() < switch, other, gamma)
 
 
 def _check_gamma(name: str, value: float, low: float, high: float) -> float:
     """Return `value` if it is a number in [low, high]."""
-    low, high = float(low), float(high)
-    if not isinstance(value, Real) or isinstance(value, bool):
-        raise TypeError(
-            f"{name} must be a number in [{low:g}, {high:g}], got {shown(value)} of "
-            f"type {type(value).__name__}. Pass a float."
-        )
-    if not low <= value <= high:
-        raise ValueError(
-            f"{name} must be in [{low:g}, {high:g}], got {shown(value)}. The paper "
-            "uses gamma_min=-2, switch=0.2, gamma_initial=1 and gamma_max=20."
-        )
-    return value
+    return check_number(
+        name,
+        value,
+        lambda gamma: low <= gamma <= high,
+        f"in [{float(low):g}, {float(high):g}]",
+        "The paper uses gamma_min=-2, switch=0.2, gamma_initial=1 and gamma_max=20.",
+    )
 
 
 @averages_over_labels
@@ -421,7 +414,7 @@ class AdaDualFocalLoss(AdaFocalLoss, function=ada_dual_focal_loss):
     """
 
     formula = r"`dual_focal` with the $\gamma$ of the bin of $p_t - q$"
-    _largest_gamma = LARGEST_POWER
+    _largest_gamma = 100.0  # 1 - p_t + q may be rounded to a number above 1
 
     def __init__(
         self,

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib.losses._base.checks import (
-    Exponent,
+    NonNegative,
     Reduction,
     check_batch,
     is_choice,
@@ -54,7 +54,7 @@ def dual_focal_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    gamma: Exponent = 5.0,
+    gamma: NonNegative = 5.0,
     competitor: Competitor = "largest",
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
@@ -74,7 +74,7 @@ def dual_focal_loss(
         Class indices, or soft targets (class probabilities), over which the loss is
         averaged.
     gamma : float, default=5.0
-        Exponent of the weight, in [0, 100]. With 0, the loss is cross-entropy. The
+        Exponent of the weight, at least 0. With 0, the loss is cross-entropy. The
         authors tune it for each data set, between 2 and 6.
     competitor : {"largest", 2, 3, "mean2", "mean3", "mean"} or float, default="largest"
         Definition of q, which is subtracted from p_t, the probability of the true

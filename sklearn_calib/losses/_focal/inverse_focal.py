@@ -10,7 +10,7 @@ from torch import Tensor
 from sklearn_calib._numerics.posteriors import inverse_focal_posterior
 from sklearn_calib._validation.probabilities import check_proba
 from sklearn_calib.losses._base.checks import (
-    Exponent,
+    NonNegative,
     Reduction,
     check_batch,
     reduce_loss,
@@ -35,7 +35,7 @@ def inverse_focal_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    gamma: Exponent = 1.0,
+    gamma: NonNegative = 1.0,
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
@@ -54,7 +54,7 @@ def inverse_focal_loss(
         Class indices, or soft targets (class probabilities), over which the loss is
         averaged.
     gamma : float, default=1.0
-        Exponent of the weight, in [0, 100]. With 0, the loss is cross-entropy. In [2]_
+        Exponent of the weight, at least 0. With 0, the loss is cross-entropy. In [2]_
         values between 1 and 3 were chosen by cross-validation.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample.
@@ -114,7 +114,7 @@ def _inverse_focal(
     logits: Tensor,
     target: Tensor,
     *,
-    gamma: Exponent,
+    gamma: NonNegative,
     reduction: Reduction,
     sample_weight: Tensor | None = None,
 ) -> Tensor:

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib.losses._base.checks import (
-    LARGEST_POWER,
     Reduction,
     check_batch,
     check_nonnegative,
@@ -53,7 +52,7 @@ def sample_dependent_focal_loss(
         Class indices, or soft targets (class probabilities), over which the loss is
         averaged.
     gammas : tuple or list of float, default=(5.0, 3.0)
-        The values of gamma, each in [0, 100], in the order of increasing p_t, the
+        The values of gamma, each at least 0, in the order of increasing p_t, the
         probability of the true class.
     thresholds : tuple or list of float, default=(0.2,)
         The values of p_t at which gamma changes, increasing and in (0, 1), one fewer
@@ -142,7 +141,7 @@ def _check_schedule(gammas: Sequence[float], thresholds: Sequence[float]) -> Non
                 "loss for a single gamma."
             )
     for index, gamma in enumerate(gammas):
-        check_nonnegative(f"gammas[{index}]", gamma, most=LARGEST_POWER)
+        check_nonnegative(f"gammas[{index}]", gamma)
     are_numbers = all(isinstance(each, Real) for each in thresholds)
     if not (are_numbers and all(a < b for a, b in pairwise((0, *thresholds, 1)))):
         raise ValueError(

@@ -24,8 +24,6 @@ from sklearn_calib.losses._focal.focal import focal_values
 # With this gamma (1 - p) ** gamma is 0 or 1 in double precision, while gamma times a
 # loss, which the gradient contains, is still far from overflow in single precision.
 LARGEST_GAMMA = 1e18
-# With this gamma the weight of the inverse focal loss is at most 2 ** 100.
-LOWEST_GAMMA = -100.0
 
 
 def signed_focal_values(margin: Tensor, log_rest: Tensor, gamma: Tensor) -> Tensor:

@@ -13,7 +13,6 @@ from sklearn_calib.losses._base.checks import (
     Norm,
     Reduction,
     check_batch,
-    check_not_meta,
     check_positive,
     check_weight,
     in_full_precision,
@@ -268,7 +267,6 @@ def _find_bandwidth(
     log_proba: Tensor, neighbours: Tensor, weight: Tensor | None
 ) -> float:
     """Return the bandwidth that maximises the leave-one-out likelihood."""
-    check_not_meta("logits", log_proba)
     counts = neighbours.sum(1) > 0
     counts = counts if weight is None else counts * weight
 

@@ -7,11 +7,11 @@ from typing import Annotated, Any, Literal
 import torch
 from torch import Tensor
 
-from sklearn_calib._validation.arrays import shown
 from sklearn_calib.losses._base.checks import (
     NBins,
     NonNegative,
     Reduction,
+    check_number,
     check_positive,
     checking,
 )
@@ -33,9 +33,8 @@ Binning = Literal["bin", "label"]
 
 
 def _check_decay(name: str, value: Any) -> None:
-    check_positive(name, value, also=", or None", hint="The authors use 80.")
-    if value <= 1:
-        raise ValueError(f"{name} must be > 1, got {shown(value)}. The authors use 80.")
+    rule = "finite and > 1, or None"
+    check_number(name, value, lambda x: 1 < x < math.inf, rule, "The authors use 80.")
 
 
 Temperature = Annotated[

@@ -1,6 +1,5 @@
 """AUC margin loss (AUCM)."""
 
-import math
 from numbers import Real
 from typing import Annotated, Any, Literal
 
@@ -10,16 +9,13 @@ from torch import Tensor
 
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib.losses._base.checks import (
+    NonNegative,
     Reduction,
     above_zero,
     as_float,
-    can_check_values,
     check_batch,
-    check_can_move,
-    check_nonnegative,
     check_tensor,
     check_weight,
-    checking,
     is_choice,
     reduce_loss,
 )
@@ -27,23 +23,19 @@ from sklearn_calib.losses._base.decorators import loss_function, parameters_of
 from sklearn_calib.losses._base.loss import CalibrationLoss
 from sklearn_calib.losses._base.stable_gradients import stable_softmax
 
-# The loss contains squares of the margin and of quotients by the prior.
-LARGEST_MARGIN, SMALLEST_PRIOR = 1e18, 1e-15
-
 
 def _check_prior(name: str, value: Any) -> None:
     if value is None or is_choice(value, ("batch",)):
         return
     number = value if isinstance(value, Real) else 0
     # Real numbers are ordered, which their abstract class does not say.
-    if not SMALLEST_PRIOR <= number < 1:  # type: ignore[operator]
+    if not 0 < number < 1:  # type: ignore[operator]
         raise ValueError(
-            f"{name} must be None, 'batch' or a float in [{SMALLEST_PRIOR:g}, 1), got "
-            f"{shown(value)}. Use None to give both classes the same weight."
+            f"{name} must be None, 'batch' or a float in (0, 1), got {shown(value)}. "
+            "Use None to give both classes the same weight."
         )
 
 
-LargeMargin = Annotated[float, checking(check_nonnegative, most=LARGEST_MARGIN)]
 Prior = Annotated[Literal["batch"] | float | None, _check_prior]
 
 
@@ -52,7 +44,7 @@ def aucm_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    margin: LargeMargin = 1.0,
+    margin: NonNegative = 1.0,
     prior: Prior = None,
     a: Tensor | None = None,
     b: Tensor | None = None,
@@ -81,14 +73,14 @@ def aucm_loss(
     target : Tensor of shape (N,)
         Class indices.
     margin : float, default=1.0
-        Required distance between the mean scores of both classes, in [0, 1e18].
+        Required distance between the mean scores of both classes, at least 0.
     prior : {None, "batch"} or float, default=None
         Weighting of the classes, with p the proportion of positive samples:
 
         - None gives both classes the same weight, as in version 2 of the authors' code.
         - "batch" multiplies this loss by ``p * (1 - p)``, with p of the batch, as in
           version 1.
-        - A float in [1e-15, 1) is p in the whole data set, `imratio` in the authors'
+        - A float in (0, 1) is p in the whole data set, `imratio` in the authors'
           code. Means over the samples of a class become sums divided by the expected
           number of such samples. Use a float if a, b and alpha are learned over many
           batches.
@@ -224,28 +216,15 @@ def _check_given(
         return None
     number = as_float(value)
     if number is not None:
-        _check_size(name, abs(number))
         return logits.new_full((), number)
     check_tensor(name, value, rule="a torch.Tensor, a number or None")
-    check_can_move(name, value, logits)
-    if value.is_complex() or value.shape not in ((), (n_problems,)):
+    if value.shape not in ((), (n_problems,)):
         raise ValueError(
-            f"{name} must be real and have shape () or ({n_problems},), one number for "
-            f"all classes or one per class, got dtype {value.dtype} and shape "
-            f"{tuple(value.shape)}. Pass None to use the solution for the batch."
+            f"{name} must have shape () or ({n_problems},), one number for all classes "
+            f"or one per class, got {tuple(value.shape)}. Pass None to use the "
+            "solution for the batch."
         )
-    if can_check_values(value):
-        _check_size(name, value.detach().abs().max().item())
     return value
-
-
-def _check_size(name: str, largest: float) -> None:
-    """Raise a ValueError for numbers whose squares overflow."""
-    if LARGEST_MARGIN < largest < math.inf:
-        raise ValueError(
-            f"{name} must be between -{LARGEST_MARGIN:g} and {LARGEST_MARGIN:g}, got a "
-            f"size of {largest:g}. Pass None to use the solution for the batch."
-        )
 
 
 class AUCMLoss(CalibrationLoss):

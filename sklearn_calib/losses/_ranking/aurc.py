@@ -14,7 +14,6 @@ from sklearn_calib.losses._base.checks import (
     Reduction,
     above_zero,
     check_batch,
-    check_not_meta,
     check_positive,
     check_weight,
     is_choice,
@@ -39,10 +38,7 @@ MIN_SPREAD = 0.2
 
 def _check_epsilon(name: str, value: Any) -> None:
     if not is_choice(value, ("auto",)):
-        limits = 0, math.inf
-        check_positive(
-            name, value, also=", or 'auto'", hint=ORDINARY_RANKS, within=limits
-        )
+        check_positive(name, value, also=", or 'auto'", hint=ORDINARY_RANKS)
 
 
 Epsilon = Annotated[float | Literal["auto"], _check_epsilon]
@@ -344,7 +340,6 @@ def rank_weights(
     sample_weight: Tensor | None = None,
 ) -> Tensor:
     """Return the weight of each sample given its confidence score."""
-    check_not_meta("logits", score)
     if ranks == "hard":
         score, epsilon = score.detach(), TIED[score.dtype]
     elif epsilon == "auto":

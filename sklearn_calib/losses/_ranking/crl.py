@@ -14,7 +14,6 @@ from sklearn_calib.losses._base.checks import (
     above_zero,
     can_check_values,
     check_batch,
-    check_can_move,
     check_tensor,
     check_weight,
     reduce_loss,
@@ -124,7 +123,7 @@ def crl_loss(
     base = build_base(base, base_params, crl_loss)
     logits, target = check_batch(logits, target)
     if history is not None:
-        _check_history(history, logits)
+        _check_history(history)
     values = base(logits, target)
     weight = sample_weight
     if weight is not None:
@@ -159,15 +158,14 @@ def _ranking_values(
     return F.relu(gap.sign() * (gap - (score - score.roll(-1))))
 
 
-def _check_history(history: Tensor, logits: Tensor) -> None:
-    """Raise an error unless the history is a real tensor of shape (n_samples, 2)."""
+def _check_history(history: Tensor) -> None:
+    """Raise an error unless the history is a tensor of shape (n_samples, 2)."""
     check_tensor("history", history, rule="a torch.Tensor or None")
-    check_can_move("history", history, logits)
-    if history.is_complex() or history.ndim != 2 or history.shape[1] != 2:
+    if history.ndim != 2 or history.shape[1] != 2:
         raise ValueError(
-            "history must be real and have shape (n_samples, 2), the numbers of "
-            f"correct and of all predictions, got dtype {history.dtype} and shape "
-            f"{tuple(history.shape)}. Use the attribute history of CRLLoss."
+            "history must have shape (n_samples, 2), the numbers of correct and of all "
+            f"predictions, got {tuple(history.shape)}. Use the attribute history of "
+            "CRLLoss."
         )
 
 

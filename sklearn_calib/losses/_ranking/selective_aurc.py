@@ -13,7 +13,6 @@ from sklearn_calib.losses._base.checks import (
     above_zero,
     can_check_values,
     check_batch,
-    check_can_move,
     check_n_bins,
     check_nonnegative,
     check_positive,
@@ -153,7 +152,7 @@ def selective_aurc_loss(
     logits, target = check_batch(logits, target)
     if histogram is None:
         histogram = logits.new_zeros(64)
-    _check_histogram(histogram, logits)
+    _check_histogram(histogram)
     return _loss_and_histogram(
         logits,
         target,
@@ -229,15 +228,13 @@ def _quantile(score: Tensor, weight: Tensor, quantile: float) -> Tensor:
     return torch.lerp(low, high, position - below)
 
 
-def _check_histogram(histogram: Tensor, logits: Tensor) -> None:
-    """Raise an error unless the histogram is a real and non-empty 1-d tensor."""
+def _check_histogram(histogram: Tensor) -> None:
+    """Raise an error unless the histogram is a non-empty 1-d tensor."""
     check_tensor("histogram", histogram, rule="a torch.Tensor or None")
-    check_can_move("histogram", histogram, logits)
-    if histogram.is_complex() or histogram.ndim != 1 or not len(histogram):
+    if histogram.ndim != 1 or not len(histogram):
         raise ValueError(
-            "histogram must be real and have shape (n_bins,), the number of "
-            f"confidences in each bin, got dtype {histogram.dtype} and shape "
-            f"{tuple(histogram.shape)}. Pass None to ignore earlier batches."
+            "histogram must have shape (n_bins,), the number of confidences in each "
+            f"bin, got {tuple(histogram.shape)}. Pass None to ignore earlier batches."
         )
 
 

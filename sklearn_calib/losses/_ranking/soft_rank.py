@@ -11,7 +11,6 @@ from torch.autograd import Function
 
 from sklearn_calib.losses._base.checks import (
     check_finite,
-    check_not_meta,
     check_positive,
     check_weight,
     is_traced,
@@ -91,9 +90,8 @@ def soft_rank(
     >>> soft_rank(values, epsilon=1e-6)
     tensor([4., 1., 2., 3.])
     """
-    check_positive("epsilon", epsilon, hint=ORDINARY_RANKS, within=(0, math.inf))
+    check_positive("epsilon", epsilon, hint=ORDINARY_RANKS)
     _check_values(values)
-    check_not_meta("values", values)
     if sample_weight is not None:
         sample_weight = check_weight(sample_weight, values)
     ranks = soft_ranks(values, float(epsilon), sample_weight)

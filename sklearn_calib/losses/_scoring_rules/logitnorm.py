@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from sklearn_calib.losses._base.checks import (
-    LARGEST,
     Reduction,
     check_batch,
     check_positive,
@@ -24,7 +23,6 @@ Temperature = Annotated[
     checking(
         check_positive,
         hint="Use a small value, such as 0.04.",
-        within=(1e-15, LARGEST),  # the gradient contains the square of the inverse
     ),
 ]
 
