@@ -250,12 +250,6 @@ def replay(blocks: list[BatchSums], log_prior: Floats) -> tuple[Floats, Floats]:
     return wealth, np.array(values)
 
 
-def starts_of(blocks: list[BatchSums]) -> Ints:
-    """Return the index of the first batch of each block."""
-    ends = np.cumsum([block.counts[0] for block in blocks])
-    return np.concatenate([[0], ends[:-1]]).astype(int)
-
-
 def log_evidence(
     blocks: list[BatchSums], alternatives: Alternatives
 ) -> dict[str, Floats]:

@@ -35,7 +35,6 @@ from sklearn_calib.deployment._evidence import (
     log_evidence,
     log_value,
     replay,
-    starts_of,
 )
 from sklearn_calib.deployment._repairs import judge
 
@@ -431,8 +430,9 @@ class CalibrationMonitor(Accumulator):
             proba, codes, _ = read_samples(*data, "canonical").proba()
             if advice in ("priors", "temperature"):
                 advice, losses = judge(as_float64(proba), codes, advice, self.mode)
+        n_before = int(sum(block.counts[0] for block in self.blocks_[:start]))
         return Diagnosis(
-            int(starts_of(self.blocks_)[start]) if self.is_alarm_ else None,
+            n_before if self.is_alarm_ else None,
             int(sum(block.counts[1] for block in since)),
             error,
             advice,

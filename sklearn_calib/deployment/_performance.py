@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,13 +34,12 @@ from sklearn_calib._validation.samples import (
     effective_n_samples,
     in_double,
 )
-from sklearn_calib._validation.types import Array, Floats, Seed, Weights
+from sklearn_calib._validation.types import Array, Floats, Ints, Seed, Weights
 from sklearn_calib.deployment._monitor import CalibrationMonitor
 from sklearn_calib.deployment._priors import check_priors, estimate_priors
 from sklearn_calib.deployment._reference import (
     Reference,
     ReferenceLike,
-    draw_within,
     posterior_ratio,
     read_reference,
 )
@@ -394,13 +393,24 @@ def _draw_errors(
     gap = score.gap_of(reference.proba, reference.codes)
     value = score.expected(proba, weight) + gap(weights(mean))
     draws = np.empty(n_resamples)
-    for draw, again in enumerate(draw_within(strata, n_resamples, rng)):
+    for draw, again in enumerate(_draw_within(strata, n_resamples, rng)):
         times = rng.multinomial(n_samples, chance / chance.sum())
         if mean is not None:
             mean = times @ ratio / n_samples
         error = gap(times) - gap(weights(mean, again))
         draws[draw] = value + error
     return value, draws
+
+
+def _draw_within(
+    codes: Ints, n_draws: int, rng: np.random.RandomState
+) -> Iterator[Ints]:
+    """Yield how often each sample is drawn, as many of each code as there are."""
+    order, sizes = np.argsort(codes, kind="stable"), np.bincount(codes)
+    first, size = (sizes.cumsum() - sizes)[codes[order]], sizes[codes[order]]
+    for _ in range(n_draws):
+        drawn = first + (rng.uniform(size=len(codes)) * size).astype(int)
+        yield np.bincount(order[drawn], minlength=len(codes))
 
 
 class _Score:

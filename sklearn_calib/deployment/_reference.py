@@ -1,6 +1,6 @@
 """Reference: held-out samples with labels, which correct estimates without labels."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -103,14 +103,3 @@ def posterior_ratio(proba: Floats, priors: Floats, new_priors: Floats) -> Floats
     likelihood = proba / np.maximum(priors, np.finfo(np.float64).tiny)
     ratio: Floats = likelihood / (likelihood @ new_priors)[:, None]
     return ratio
-
-
-def draw_within(
-    codes: Ints, n_draws: int, rng: np.random.RandomState
-) -> Iterator[Ints]:
-    """Yield how often each sample is drawn, as many of each code as there are."""
-    order, sizes = np.argsort(codes, kind="stable"), np.bincount(codes)
-    first, size = (sizes.cumsum() - sizes)[codes[order]], sizes[codes[order]]
-    for _ in range(n_draws):
-        drawn = first + (rng.uniform(size=len(codes)) * size).astype(int)
-        yield np.bincount(order[drawn], minlength=len(codes))

@@ -20,7 +20,7 @@ from sklearn_calib.metrics import (
     smooth_expected_calibration_error,
 )
 from sklearn_calib.metrics._draws import take_sample
-from sklearn_calib.metrics._model_selection.error_excess import N_FOLDS, as_gap_error
+from sklearn_calib.metrics._model_selection.difference import N_FOLDS, as_gap_error
 
 
 def brier_score_loss(y_true, y_proba, *, sample_weight=None):

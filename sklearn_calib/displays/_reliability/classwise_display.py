@@ -13,7 +13,7 @@ from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import TARGETS, StrOptions, validate_params
 from sklearn_calib._validation.labels import as_labels, column_classes
 from sklearn_calib._validation.samples import read_samples
-from sklearn_calib._validation.types import Array, Floats, Ints, Weights
+from sklearn_calib._validation.types import Array, Ints
 from sklearn_calib.displays._reliability.reliability_panels import (
     KINDS,
     ReliabilityPanels,
@@ -165,7 +165,9 @@ class ClasswiseReliabilityDisplay(ReliabilityPanels):
         columns = proba.T
         labels = column_classes(y_true, labels)
         if classes is None and len(labels) > N_CLASSES:
-            shown = _largest_errors(columns, codes, weight)
+            _, gap, _ = class_bin_sums(proba, codes, sample_weight=weight)
+            errors = np.abs(gap).sum(axis=1)
+            shown: Ints = np.argsort(-errors, kind="stable")[:N_CLASSES]
         else:
             shown = _codes_shown(classes, labels)
         options |= {"sample_weight": weight, "name": name}
@@ -194,12 +196,6 @@ class ClasswiseReliabilityDisplay(ReliabilityPanels):
 def _headings(classes: Array) -> list[str]:
     """Return the first line of the title of each panel."""
     return [f"{label}" for label in classes]
-
-
-def _largest_errors(columns: Floats, codes: Ints, weight: Weights) -> Ints:
-    """Return the classes of the largest calibration errors, in decreasing order."""
-    _, gap, _ = class_bin_sums(columns.T, codes, sample_weight=weight)
-    return np.argsort(-np.abs(gap).sum(axis=1), kind="stable")[:N_CLASSES]
 
 
 def _codes_shown(classes: ArrayLike | None, labels: Array) -> Ints:

@@ -310,7 +310,9 @@ class ConfidenceDynamicsDisplay(Framed):
         """Draw the line of one quantity and return it."""
         label, color, width = QUANTITIES[quantity]
         values = getattr(self, quantity)[:, index]
-        isolated = _isolated_points(values)
+        # A line would not show values between two missing ones.
+        is_nan = np.isnan(np.concatenate(([np.nan], values, [np.nan])))
+        isolated = np.flatnonzero(~is_nan[1:-1] & is_nan[:-2] & is_nan[2:]).tolist()
         (line,) = panel.plot(
             self.epochs,
             values,
@@ -323,12 +325,6 @@ class ConfidenceDynamicsDisplay(Framed):
             gid=QUANTITY,
         )
         return line
-
-
-def _isolated_points(values: Floats) -> list[int]:
-    """Return the indices of values between two gaps, which a line would not show."""
-    is_gap = np.isnan(np.concatenate(([np.nan], values, [np.nan])))
-    return np.flatnonzero(~is_gap[1:-1] & is_gap[:-2] & is_gap[2:]).tolist()
 
 
 def _check_quantities(quantities: Iterable[str]) -> None:

@@ -20,11 +20,9 @@ _SCALARS = (str, float, Real, np.bool_)
 _T = TypeVar("_T")
 
 Norm = Literal["l1", "l2"]
-Ranks = Literal["hard", "soft"]
 Reduction = Literal["mean", "none", "sum"]
 
 REDUCTIONS = get_args(Reduction)
-RankWeights = Literal["harmonic", "log", "sele"]
 
 
 def is_choice(value: Any, choices: Collection) -> bool:
@@ -128,9 +126,6 @@ def check_n_bins(name: str, value: int, *, usual: int = 15) -> int:
             f"{name} must be >= 1, got {shown(value)}. The paper uses {usual}."
         )
     return value
-
-
-NBins = Annotated[int, check_n_bins]
 
 
 def check_batch(

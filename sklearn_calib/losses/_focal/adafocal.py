@@ -18,12 +18,12 @@ from sklearn_calib.losses._base.checks import (
 from sklearn_calib.losses._base.decorators import averages_over_labels
 from sklearn_calib.losses._base.stable_gradients import true_class_margin
 from sklearn_calib.losses._focal.dual_focal import log_gap
+from sklearn_calib.losses._focal.focal import focal_values
 from sklearn_calib.losses._focal.validation_bins import (
     LARGEST_GAMMA,
     _ValidationBinsLoss,
     bin_of,
     check_bins,
-    signed_focal_values,
 )
 
 # With this gamma the weight of the inverse focal loss is at most 2 ** 100.
@@ -108,8 +108,19 @@ def adafocal_loss(
     check_bins(logits, edges, gamma=gamma)
     margin = true_class_margin(logits, target)
     gamma = gamma.to(logits.dtype)[bin_of(torch.sigmoid(margin.detach()), edges)]
-    values = signed_focal_values(margin, F.logsigmoid(-margin), gamma)
+    values = _signed_focal_values(margin, F.logsigmoid(-margin), gamma)
     return reduce_loss(values, reduction, sample_weight)
+
+
+def _signed_focal_values(margin: Tensor, log_rest: Tensor, gamma: Tensor) -> Tensor:
+    """Return focal losses, or inverse focal losses where gamma is negative.
+
+    With u = 1 - exp(log_rest), which is p_t in the focal loss, the weight is
+    ``(1 - u) ** gamma`` or, for a negative gamma, ``(1 + u) ** abs(gamma)``.
+    """
+    log_inverse = -torch.log1p(-torch.expm1(log_rest))
+    log_base = torch.where(gamma >= 0, log_rest, log_inverse)
+    return focal_values(margin, gamma, log_base)
 
 
 class AdaFocalLoss(_ValidationBinsLoss, function=adafocal_loss):
@@ -356,7 +367,7 @@ def ada_dual_focal_loss(
     log_rest = log_gap(logits, target, margin, "largest")
     gap = -torch.expm1(log_rest.detach())
     gamma = gamma.to(logits.dtype)[bin_of(gap, edges)]
-    values = signed_focal_values(margin, log_rest, gamma)
+    values = _signed_focal_values(margin, log_rest, gamma)
     return reduce_loss(values, reduction, sample_weight)
 
 

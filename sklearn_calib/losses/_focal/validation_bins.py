@@ -19,22 +19,10 @@ from sklearn_calib.losses._base.checks import (
     check_tensor,
 )
 from sklearn_calib.losses._base.loss import CalibrationLoss
-from sklearn_calib.losses._focal.focal import focal_values
 
 # With this gamma (1 - p) ** gamma is 0 or 1 in double precision, while gamma times a
 # loss, which the gradient contains, is still far from overflow in single precision.
 LARGEST_GAMMA = 1e18
-
-
-def signed_focal_values(margin: Tensor, log_rest: Tensor, gamma: Tensor) -> Tensor:
-    """Return focal losses, or inverse focal losses where gamma is negative.
-
-    With u = 1 - exp(log_rest), which is p_t in the focal loss, the weight is
-    ``(1 - u) ** gamma`` or, for a negative gamma, ``(1 + u) ** abs(gamma)``.
-    """
-    log_inverse = -torch.log1p(-torch.expm1(log_rest))
-    log_base = torch.where(gamma >= 0, log_rest, log_inverse)
-    return focal_values(margin, gamma, log_base)
 
 
 def bin_of(values: Tensor, edges: Tensor) -> Tensor:

@@ -189,7 +189,10 @@ def calibration_errors(
     # The sums over the samples of the -inf or smallest float of a masked class would
     # not be finite.
     log_proba = log_proba.clamp_min(-(torch.finfo(log_proba.dtype).max ** 0.5))
-    neighbours = _neighbours(logits, weight)
+    # The weight of each sample (column) in the estimate for each other (row). A sample
+    # is left out of its own estimate: one of its repetitions is subtracted.
+    itself = torch.eye(len(logits), dtype=logits.dtype, device=logits.device)
+    neighbours = ((1 if weight is None else weight) - itself).clamp_min(0)
     if bandwidth == "auto":
         bandwidth = _find_bandwidth(log_proba.detach(), neighbours, weight)
     weights = _log_densities(log_proba, float(bandwidth), neighbours).softmax(-1)
@@ -234,16 +237,6 @@ def _log_odds(logits: Tensor, top: Tensor) -> tuple[Tensor, Tensor]:
 # These map logits and target to log probabilities and labels of B problems, of shape
 # (B, N, classes).
 MODES = {"canonical": _canonical, "classwise": _classwise, "top_label": _top_label}
-
-
-def _neighbours(logits: Tensor, weight: Tensor | None) -> Tensor:
-    """Return the weight of each sample (column) in the estimate for each other (row).
-
-    A sample is left out of its own estimate: one of its repetitions is subtracted.
-    """
-    weight = logits.new_ones(len(logits)) if weight is None else weight
-    itself = torch.eye(len(logits), dtype=logits.dtype, device=logits.device)
-    return (weight - itself).clamp_min(0)
 
 
 def _log_densities(log_proba: Tensor, bandwidth: float, neighbours: Tensor) -> Tensor:

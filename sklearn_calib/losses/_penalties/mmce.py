@@ -243,18 +243,11 @@ def weighted_mmce_loss(
 def _weighted_mmce(logits: Tensor, target: Tensor, weight: Tensor) -> Tensor:
     """Return the weighted MMCE."""
     uncertainty, wrong = uncertainty_and_error(logits, target)
-    weight = _balanced_weight(wrong, weight)
-    return root(_embedding_square(weight * (uncertainty - wrong), 1 - uncertainty))
-
-
-def _balanced_weight(wrong: Tensor, weight: Tensor) -> Tensor:
-    """Return weights that sum to one over correct and over wrong predictions.
-
-    They are 0 if all predictions are correct, or if all are wrong.
-    """
     n_correct, n_wrong = (weight * (1 - wrong)).sum(), (weight * wrong).sum()
     total = torch.where(wrong > 0, n_wrong, n_correct)
-    return torch.where(n_correct * n_wrong > 0, weight / total, 0.0)
+    # The weights are 0 if all predictions are correct, or if all are wrong.
+    weight = torch.where(n_correct * n_wrong > 0, weight / total, 0.0)
+    return root(_embedding_square(weight * (uncertainty - wrong), 1 - uncertainty))
 
 
 class MMCELoss(_ComposedLoss):

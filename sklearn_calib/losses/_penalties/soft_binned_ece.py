@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from sklearn_calib.losses._base.checks import (
-    NBins,
     NonNegative,
     Reduction,
+    check_n_bins,
     check_number,
     check_positive,
     checking,
@@ -53,7 +53,7 @@ def soft_binned_ece_loss(
     target: Tensor,
     *,
     lambd: NonNegative = 1.0,
-    n_bins: NBins = 15,
+    n_bins: Annotated[int, check_n_bins] = 15,
     temperature: Temperature = 0.01,
     decay: Decay | None = None,
     binning: Binning = "label",

@@ -149,19 +149,15 @@ def aucm_loss(
     weight = torch.ones_like(target, dtype=logits.dtype)
     if sample_weight is not None:
         weight = check_weight(sample_weight, weight)
-    score, label = _one_vs_rest(logits, target)
+    score = stable_softmax(logits)
+    label = F.one_hot(target, logits.shape[1]).to(logits.dtype)
+    if n_problems == 1:
+        score, label = score[:, 1:], label[:, 1:]
     positive = (weight.unsqueeze(1) * label).T
     negative = (weight.unsqueeze(1) * (1 - label)).T
     margin = float(margin)
     value = _min_max(score, positive, negative, margin, prior, a, b, alpha).mean()
     return reduce_loss(value.expand(len(target)), reduction, sample_weight)
-
-
-def _one_vs_rest(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """Return scores and labels of shape (N, problems), one problem if C is 2."""
-    score = stable_softmax(logits)
-    label = F.one_hot(target, logits.shape[1]).to(logits.dtype)
-    return (score, label) if logits.shape[1] > 2 else (score[:, 1:], label[:, 1:])
 
 
 def _min_max(

@@ -9,8 +9,6 @@ from torch import Tensor
 
 from sklearn_calib.losses._base.checks import (
     Proportion,
-    Ranks,
-    RankWeights,
     Reduction,
     above_zero,
     check_batch,
@@ -42,6 +40,8 @@ def _check_epsilon(name: str, value: Any) -> None:
 
 
 Epsilon = Annotated[float | Literal["auto"], _check_epsilon]
+Ranks = Literal["hard", "soft"]
+RankWeights = Literal["harmonic", "log", "sele"]
 
 
 @loss_function
@@ -345,7 +345,10 @@ def rank_weights(
     elif epsilon == "auto":
         epsilon = auto_epsilon(score.detach(), sample_weight)
     rank = soft_ranks(score, epsilon, sample_weight)
-    n = len(rank) if sample_weight is None else _number(_total(sample_weight))
+    n: Any = len(rank)
+    if sample_weight is not None:
+        total = _total(sample_weight)
+        n = total if is_traced() else total.item()
     return WEIGHTS[weights](rank, n)
 
 
@@ -362,11 +365,6 @@ def auto_epsilon(score: Tensor, sample_weight: Tensor | None = None) -> Any:
         return 2 * (12 * variance).sqrt().clamp_min(MIN_SPREAD) / n
     spread = max(math.sqrt(12 * variance.item()), MIN_SPREAD)
     return 2 * spread / n.item()
-
-
-def _number(value: Tensor) -> Any:
-    """Return the value of a tensor, or the tensor itself if the code is traced."""
-    return value if is_traced() else value.item()
 
 
 def _digamma(value: Any) -> Any:

@@ -132,7 +132,12 @@ def get_scorer(
     scorer: Any = scoring if callable(scoring) else find_scorer(scoring, "scoring")
     if pos_label is None:
         return scorer
-    names = [name for name, each in _SCORERS.items() if _is_of_positive(each)]
+    names = [
+        name
+        for name, known in _SCORERS.items()
+        if known._kwargs.get("mode") is None
+        and "positive" in modes_of(known._score_func)
+    ]
     if scoring not in names:
         raise ValueError(
             f"pos_label must be None unless scoring is one of {names}, which evaluate "
@@ -142,12 +147,6 @@ def get_scorer(
         )
     scorer._kwargs["pos_label"] = pos_label
     return scorer
-
-
-def _is_of_positive(scorer: LabelledScorer) -> bool:
-    """Whether a scorer evaluates the positive class if there are two."""
-    has_mode = scorer._kwargs.get("mode") is not None
-    return not has_mode and "positive" in modes_of(scorer._score_func)
 
 
 def find_scorer(scoring: str, parameter: str) -> Callable[..., float]:
