@@ -260,7 +260,7 @@ OF_BATCH = {
 # relative to the largest component of the gradient.
 OPPOSITE = ("AdaDualFocalLoss", "LogitNormLoss", "MMCELoss", "WeightedMMCELoss")
 
-# The margin is rounded, and (1 - p_t) ** gamma is off by gamma + 1 times as much.
+# The log-odds are rounded, and (1 - p_t) ** gamma is off by gamma + 1 times as much.
 LARGEST_EXACT_GAMMA = 5
 
 # No reference: ranks and soft bins amplify rounding errors of a confidence by
@@ -272,7 +272,7 @@ STEEP = (
 
 
 def tolerance(loss, dtype, spread):
-    """Return the largest relative error, given the largest margin of two classes."""
+    """Return the largest relative error, given the largest distance of two logits."""
     gamma = loss.get_params().get("gamma", 0)
     factor = 2 if gamma > LARGEST_EXACT_GAMMA else 1
     return factor * (4 * (1 + spread) + 16) * torch.finfo(dtype).eps
@@ -310,7 +310,7 @@ def rounded(z):
     return torch.tensor(z).tolist()
 
 
-MARGINS = [0.0, 1e-3, 0.5, 3.3, 10.3, 17.7, 33.3, 39.9, 63.2, 100.3, 710.0, 1e4]
+DISTANCES = [0.0, 1e-3, 0.5, 3.3, 10.3, 17.7, 33.3, 39.9, 63.2, 100.3, 710.0, 1e4]
 
 
 def is_exact(loss):
@@ -322,8 +322,8 @@ def is_exact(loss):
 @pytest.mark.losses(where=lambda loss: is_exact(loss) and loss.is_per_sample)
 def test_samples(loss):
     """Correct, wrong and uncertain predictions, and very small logits."""
-    z = [[margin, 0.01, -1.25] for margin in MARGINS]
-    z += [[0.1, margin + 0.11, -1.25] for margin in MARGINS]
+    z = [[distance, 0.01, -1.25] for distance in DISTANCES]
+    z += [[0.1, distance + 0.11, -1.25] for distance in DISTANCES]
     z += [[20.3, -20.4, 19.8], [0.3, -4.12, -10.3]]
     y = [0] * (len(z) - 1) + [2]
     if loss.get_params().get("penalty") != "l1":  # the signs of p - 1 / C are rounding
@@ -365,11 +365,11 @@ def test_squares_overflow_but_the_loss_does_not(z):
 @pytest.mark.parametrize("y", [[0, 1, 2], [0, 0, 2]])
 def test_batches(loss, y):
     """All predictions are correct, or all but one."""
-    for margin in (0.1, 7.0, 19.5, 90.0, 1e4):
+    for distance in (0.1, 7.0, 19.5, 90.0, 1e4):
         z = [
-            [margin, 0.0, -0.7 * margin],
-            [0.1, 0.93 * margin + 0.2, 0.2],
-            [-0.4 * margin, 0.3, 1.02 * margin + 0.3],
+            [distance, 0.0, -0.7 * distance],
+            [0.1, 0.93 * distance + 0.2, 0.2],
+            [-0.4 * distance, 0.3, 1.02 * distance + 0.3],
         ]
         z = rounded(z)
         assert_exact(loss, z, y, evaluate(loss, z, y))

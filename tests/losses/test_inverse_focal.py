@@ -44,7 +44,7 @@ def test_recorded(recorded, assert_recorded):
 
 
 def slopes(gamma):
-    """Return the derivative in the margin over a fine grid of p_t."""
+    """Return the derivative in the log-odds over a fine grid of p_t."""
     proba = torch.linspace(0.001, 0.999, 9999, dtype=torch.float64)
     logits = torch.stack([proba.logit(), torch.zeros_like(proba)], 1).requires_grad_()
     target = torch.zeros(len(proba), dtype=torch.int64)

@@ -107,7 +107,7 @@ def test_schedule_of_wrong_type(param):
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"gammas": (5.0, -1.0)}, r"gammas\[1\] must be in \[0, 100\], got -1\.0"),
+        ({"gammas": (5.0, -1.0)}, r"gammas\[1\] must be finite and >= 0, got -1\.0"),
         ({"gammas": (5.0,)}, r"one more value than thresholds, got \(5\.0,\) and"),
         ({"competitor": "second"}, r"competitor must be one of \('largest', 2, 3,"),
         ({"thresholds": (0.0,)}, r"be increasing and in \(0, 1\), got \(0\.0,\)"),

@@ -53,7 +53,7 @@ def as_float(value: Any) -> float | None:
     return float(value) if is_number else None
 
 
-def check_number(
+def check_real(
     name: str, value: _T, is_valid: Callable[[float], bool], rule: str, hint: str
 ) -> _T:
     """Return `value` if it is a number that is valid by a rule.
@@ -83,13 +83,13 @@ def check_nonnegative(
     """Return `value` if it is a number in [0, below) and [0, most]."""
     rule = "finite and >= 0" if math.isinf(below) else f"in [0, {below})"
     rule = rule if math.isinf(most) else f"in [0, {most:g}]"
-    return check_number(name, value, lambda x: 0 <= x < below and x <= most, rule, hint)
+    return check_real(name, value, lambda x: 0 <= x < below and x <= most, rule, hint)
 
 
 def check_positive(name: str, value: _T, *, also: str = "", hint: str) -> _T:
     """Return `value` if it is a number > 0; `also` names other allowed values."""
     rule = f"finite and > 0{also}"
-    return check_number(name, value, lambda x: 0 < x < math.inf, rule, hint)
+    return check_real(name, value, lambda x: 0 < x < math.inf, rule, hint)
 
 
 def checking(check: Callable[..., Any], **options: Any) -> Callable[[str, Any], Any]:
@@ -135,7 +135,7 @@ def check_batch(
 
     The target is one class index per sample or, with ``soft=True``, possibly one row
     of class probabilities per sample. Logits in half precision are converted to single
-    precision, because in half precision p_t rounds to 1 for margins of 9 or more.
+    precision, because in half precision p_t rounds to 1 for log-odds of 9 or more.
     """
     check_tensors(logits, target)
     if logits.ndim != 2 or logits.shape[0] == 0 or logits.shape[1] < 2:
@@ -281,13 +281,13 @@ def _check_soft_target(target: Tensor, logits: Tensor) -> Tensor:
         low = target.detach().min().item()
         # Sums in half precision would be rounded once more.
         precision = torch.promote_types(target.dtype, torch.float32)
-        gap = (target.detach().sum(1, dtype=precision) - 1).abs().max().item()
+        difference = (target.detach().sum(1, dtype=precision) - 1).abs().max().item()
         tolerance = rounding_tolerance(target.shape[1], torch.finfo(target.dtype).eps)
-        if not (low >= 0 and gap <= tolerance):
+        if not (low >= 0 and difference <= tolerance):
             raise ValueError(
                 "The rows of target must be probabilities that sum to one, got a "
                 f"minimum of {low:.3g} and sums that differ from one by up to "
-                f"{gap:.3g}. Pass softmax(scores) instead of scores."
+                f"{difference:.3g}. Pass softmax(scores) instead of scores."
             )
     return target.to(logits.dtype)
 

@@ -20,7 +20,7 @@ from sklearn_calib.losses._base.checks import (
     reduce_loss,
 )
 from sklearn_calib.losses._base.loss import BASE, CalibrationLoss, find_loss
-from sklearn_calib.losses._base.stable_gradients import true_class_margin
+from sklearn_calib.losses._base.stable_gradients import true_class_log_odds
 
 Base = str | CalibrationLoss
 
@@ -185,7 +185,7 @@ def uncertainty_and_error(logits: Tensor, target: Tensor) -> tuple[Tensor, Tenso
     predicted, as by argmax.
     """
     predicted = logits.argmax(1)
-    uncertainty = torch.sigmoid(-true_class_margin(logits, predicted))
+    uncertainty = torch.sigmoid(-true_class_log_odds(logits, predicted))
     return uncertainty, (predicted != target).to(logits.dtype)
 
 

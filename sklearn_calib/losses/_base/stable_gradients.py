@@ -1,4 +1,4 @@
-"""Softmax, entropy and margins whose gradients are exact for probabilities near 1."""
+"""Softmax, entropy and log-odds whose gradients are exact for probabilities near 1."""
 
 from typing import Any
 
@@ -70,13 +70,13 @@ class _NegativeEntropy(Function):
         return proba * (distance - mean) * grad.unsqueeze(1)
 
 
-def true_class_margin(logits: Tensor, target: Tensor) -> Tensor:
-    """Return the log odds of the true class, z_t - logsumexp of the other logits.
+def true_class_log_odds(logits: Tensor, target: Tensor) -> Tensor:
+    """Return the log-odds of the true class, z_t - logsumexp of the other logits.
 
-    With this margin m, ``logsigmoid(m)`` is log p_t and ``logsigmoid(-m)`` is
+    With these log-odds m, ``logsigmoid(m)`` is log p_t and ``logsigmoid(-m)`` is
     log(1 - p_t). Both are exact even if p_t is close to 0 or 1. Computed from
-    ``log_softmax`` instead, log(1 - p_t) would be lost to rounding for margins above 37
-    in double precision, and above 17 in single precision.
+    ``log_softmax`` instead, log(1 - p_t) would be lost to rounding for log-odds above
+    37 in double precision, and above 17 in single precision.
 
     Parameters
     ----------
@@ -87,18 +87,18 @@ def true_class_margin(logits: Tensor, target: Tensor) -> Tensor:
 
     Returns
     -------
-    margin : Tensor of shape (N,)
-        Log odds of the true class.
+    log_odds : Tensor of shape (N,)
+        Log-odds of the true class.
     """
     if is_traced():
         target = target.unsqueeze(1)
         others = logits.scatter(1, target, -torch.inf).logsumexp(1)
         return logits.gather(1, target).squeeze(1) - others
-    return _TrueClassMargin.apply(logits, target)
+    return _TrueClassLogOdds.apply(logits, target)
 
 
-class _TrueClassMargin(Function):
-    """True-class margin with an explicit gradient.
+class _TrueClassLogOdds(Function):
+    """Log-odds of the true class with an explicit gradient.
 
     The gradient is 1 for z_t and minus the softmax over the other classes for the
     others. Autograd takes twice as long for 1000 classes, because the scatter, the
@@ -113,9 +113,9 @@ class _TrueClassMargin(Function):
         top = others.amax(1, keepdim=True).clamp_min(torch.finfo(others.dtype).min)
         others.sub_(top).exp_()
         total = above_zero(others.sum(1, keepdim=True))
-        margin = logits.gather(1, target) - top - total.log()
+        log_odds = logits.gather(1, target) - top - total.log()
         ctx.save_for_backward(logits, target, others.div_(total))
-        return margin.squeeze(1)
+        return log_odds.squeeze(1)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:

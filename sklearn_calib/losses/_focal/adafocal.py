@@ -12,12 +12,12 @@ from sklearn_calib.losses._base.checks import (
     Reduction,
     check_batch,
     check_nonnegative,
-    check_number,
+    check_real,
     reduce_loss,
 )
 from sklearn_calib.losses._base.decorators import averages_over_labels
-from sklearn_calib.losses._base.stable_gradients import true_class_margin
-from sklearn_calib.losses._focal.dual_focal import log_gap
+from sklearn_calib.losses._base.stable_gradients import true_class_log_odds
+from sklearn_calib.losses._focal.dual_focal import dual_log_base
 from sklearn_calib.losses._focal.focal import focal_values
 from sklearn_calib.losses._focal.validation_bins import (
     LARGEST_GAMMA,
@@ -106,13 +106,13 @@ def adafocal_loss(
     """
     logits, target = check_batch(logits, target)
     check_bins(logits, edges, gamma=gamma)
-    margin = true_class_margin(logits, target)
-    gamma = gamma.to(logits.dtype)[bin_of(torch.sigmoid(margin.detach()), edges)]
-    values = _signed_focal_values(margin, F.logsigmoid(-margin), gamma)
+    log_odds = true_class_log_odds(logits, target)
+    gamma = gamma.to(logits.dtype)[bin_of(torch.sigmoid(log_odds.detach()), edges)]
+    values = _signed_focal_values(log_odds, F.logsigmoid(-log_odds), gamma)
     return reduce_loss(values, reduction, sample_weight)
 
 
-def _signed_focal_values(margin: Tensor, log_rest: Tensor, gamma: Tensor) -> Tensor:
+def _signed_focal_values(log_odds: Tensor, log_rest: Tensor, gamma: Tensor) -> Tensor:
     """Return focal losses, or inverse focal losses where gamma is negative.
 
     With u = 1 - exp(log_rest), which is p_t in the focal loss, the weight is
@@ -120,7 +120,7 @@ def _signed_focal_values(margin: Tensor, log_rest: Tensor, gamma: Tensor) -> Ten
     """
     log_inverse = -torch.log1p(-torch.expm1(log_rest))
     log_base = torch.where(gamma >= 0, log_rest, log_inverse)
-    return focal_values(margin, gamma, log_base)
+    return focal_values(log_odds, gamma, log_base)
 
 
 class AdaFocalLoss(_ValidationBinsLoss, function=adafocal_loss):
@@ -275,7 +275,7 @@ def updated_gamma(
 
 def _check_gamma(name: str, value: float, low: float, high: float) -> float:
     """Return `value` if it is a number in [low, high]."""
-    return check_number(
+    return check_real(
         name,
         value,
         lambda gamma: low <= gamma <= high,
@@ -363,11 +363,11 @@ def ada_dual_focal_loss(
     """
     logits, target = check_batch(logits, target)
     check_bins(logits, edges, gamma=gamma)
-    margin = true_class_margin(logits, target)
-    log_rest = log_gap(logits, target, margin, "largest")
-    gap = -torch.expm1(log_rest.detach())
-    gamma = gamma.to(logits.dtype)[bin_of(gap, edges)]
-    values = _signed_focal_values(margin, log_rest, gamma)
+    log_odds = true_class_log_odds(logits, target)
+    log_rest = dual_log_base(logits, target, log_odds, "largest")
+    distance = -torch.expm1(log_rest.detach())
+    gamma = gamma.to(logits.dtype)[bin_of(distance, edges)]
+    values = _signed_focal_values(log_odds, log_rest, gamma)
     return reduce_loss(values, reduction, sample_weight)
 
 

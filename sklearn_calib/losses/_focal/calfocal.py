@@ -16,7 +16,7 @@ from sklearn_calib.losses._base.checks import (
     reduce_loss,
 )
 from sklearn_calib.losses._base.decorators import averages_over_labels, loss_function
-from sklearn_calib.losses._base.stable_gradients import true_class_margin
+from sklearn_calib.losses._base.stable_gradients import true_class_log_odds
 from sklearn_calib.losses._focal.focal import focal_values
 from sklearn_calib.losses._focal.validation_bins import (
     LARGEST_GAMMA,
@@ -126,16 +126,16 @@ def calfocal_loss(
     """
     logits, target = check_batch(logits, target)
     check_bins(logits, edges, bin_confidence=bin_confidence, bin_accuracy=bin_accuracy)
-    margin = true_class_margin(logits, target)
-    proba = torch.sigmoid(margin.detach())
+    log_odds = true_class_log_odds(logits, target)
+    proba = torch.sigmoid(log_odds.detach())
     index = bin_of(proba, edges)
     confidence = proba if per_sample else bin_confidence.to(proba)[index]
     gamma = _gamma(confidence - bin_accuracy.to(proba)[index], float(lambd))
-    return reduce_loss(focal_values(margin, gamma), reduction, sample_weight)
+    return reduce_loss(focal_values(log_odds, gamma), reduction, sample_weight)
 
 
 def _gamma(gap: Tensor, lambd: float) -> Tensor:
-    """Return gamma for each gap between confidence and accuracy."""
+    """Return gamma for each calibration gap."""
     # exp(100) overflows in single precision, and infinity times log(1 - p_t) = 0 is
     # NaN.
     return torch.exp((lambd * gap).clamp(max=math.log(LARGEST_GAMMA)))

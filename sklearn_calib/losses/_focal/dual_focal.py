@@ -21,7 +21,7 @@ from sklearn_calib.losses._base.decorators import (
     parameters_of,
 )
 from sklearn_calib.losses._base.loss import CalibrationLoss
-from sklearn_calib.losses._base.stable_gradients import true_class_margin
+from sklearn_calib.losses._base.stable_gradients import true_class_log_odds
 from sklearn_calib.losses._focal.focal import focal_values
 
 # The number of classes ranked below the true class that q is computed from, or None for
@@ -59,12 +59,12 @@ def dual_focal_loss(
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
-    r"""Dual focal loss: focal loss that also rewards the gap to the next-ranked class.
+    r"""Dual focal loss: focal loss that also rewards the distance to the next class.
 
     The cross-entropy ``-log(p_t)``, with p_t the predicted probability of the true
     class, is multiplied by ``(1 - p_t + q) ** gamma`` [1]_. Here q is the largest
     probability strictly below p_t, or 0 if there is none. Because the loss rewards a
-    gap between p_t and q, it reduces the underconfidence of the focal loss.
+    distance between p_t and q, it reduces the underconfidence of the focal loss.
 
     Parameters
     ----------
@@ -138,27 +138,27 @@ def dual_focal_loss(
     tensor([0.0266, 0.6075])
     """
     logits, target = check_batch(logits, target)
-    margin = true_class_margin(logits, target)
-    log_base = log_gap(logits, target, margin, competitor)
-    values = focal_values(margin, float(gamma), log_base)
+    log_odds = true_class_log_odds(logits, target)
+    log_base = dual_log_base(logits, target, log_odds, competitor)
+    values = focal_values(log_odds, float(gamma), log_base)
     return reduce_loss(values, reduction, sample_weight)
 
 
-def log_gap(
-    logits: Tensor, target: Tensor, margin: Tensor, competitor: Competitor
+def dual_log_base(
+    logits: Tensor, target: Tensor, log_odds: Tensor, competitor: Competitor
 ) -> Tensor:
     """Return log(1 - p_t + q) for each sample."""
-    log_rest = F.logsigmoid(-margin)
+    log_rest = F.logsigmoid(-log_odds)
     if is_choice(competitor, COMPETITORS):
         # In log space, with q as a fraction of 1 - p_t. Computed as a sum, 1 - p_t + q
         # is 0 at p_t = 1. For gamma < 1 the gradient of its power is infinite there,
         # and infinity times log(p_t) = 0 is NaN.
-        return log_rest + torch.log1p(_fraction(logits, target, margin, competitor))
+        return log_rest + torch.log1p(_fraction(logits, target, log_odds, competitor))
     return torch.logaddexp(log_rest, log_rest.new_tensor(float(competitor)).log())
 
 
 def _fraction(
-    logits: Tensor, target: Tensor, margin: Tensor, competitor: Competitor
+    logits: Tensor, target: Tensor, log_odds: Tensor, competitor: Competitor
 ) -> Tensor:
     """Return q / (1 - p_t) for each sample, 0 if no class is below the true one."""
     # Logits are compared, because different probabilities may round to the same number.
@@ -171,7 +171,7 @@ def _fraction(
     if count is not None:
         count = min(count, logits.shape[1])
         distance = distance.topk(count, dim=1, largest=False).values
-    fraction = torch.exp(margin.unsqueeze(1) - distance)
+    fraction = torch.exp(log_odds.unsqueeze(1) - distance)
     if competitor in RANKS:
         return fraction[:, -1]
     return fraction.sum(1) / n_below.clamp(1, fraction.shape[1])

@@ -24,7 +24,7 @@ from sklearn_calib.losses._base.decorators import (
     parameters_of,
 )
 from sklearn_calib.losses._base.loss import CalibrationLoss
-from sklearn_calib.losses._base.stable_gradients import true_class_margin
+from sklearn_calib.losses._base.stable_gradients import true_class_log_odds
 
 
 @loss_function
@@ -104,12 +104,12 @@ def focal_loss(
     tensor([0.0023, 0.7593])
     """
     logits, target = check_batch(logits, target)
-    values = focal_values(true_class_margin(logits, target), float(gamma))
+    values = focal_values(true_class_log_odds(logits, target), float(gamma))
     return reduce_loss(values, reduction, sample_weight)
 
 
 def focal_values(
-    margin: Tensor, gamma: float | Tensor, log_base: Tensor | None = None
+    log_odds: Tensor, gamma: float | Tensor, log_base: Tensor | None = None
 ) -> Tensor:
     """Return the focal loss of each sample, given one gamma or one per sample.
 
@@ -118,10 +118,10 @@ def focal_values(
     """
     # In log space, because the derivative of the power is infinite at p_t = 1 if
     # gamma < 1, and infinity times log(p_t) = 0 is NaN.
-    log_base = F.logsigmoid(-margin) if log_base is None else log_base
+    log_base = F.logsigmoid(-log_odds) if log_base is None else log_base
     if is_traced():
-        return torch.exp(gamma * log_base) * -F.logsigmoid(margin)
-    return _WeightedLogLoss.apply(log_base, margin, gamma)
+        return torch.exp(gamma * log_base) * -F.logsigmoid(log_odds)
+    return _WeightedLogLoss.apply(log_base, log_odds, gamma)
 
 
 class _WeightedLogLoss(Function):
@@ -133,24 +133,24 @@ class _WeightedLogLoss(Function):
 
     @staticmethod
     def forward(
-        ctx: Any, log_base: Tensor, margin: Tensor, gamma: float | Tensor
+        ctx: Any, log_base: Tensor, log_odds: Tensor, gamma: float | Tensor
     ) -> Tensor:
-        weight, log_loss = (gamma * log_base).exp_(), -F.logsigmoid(margin)
-        ctx.save_for_backward(log_base, margin, weight, log_loss)
+        weight, log_loss = (gamma * log_base).exp_(), -F.logsigmoid(log_odds)
+        ctx.save_for_backward(log_base, log_odds, weight, log_loss)
         ctx.gamma = gamma
         return weight * log_loss
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
-        log_base, margin, weight, log_loss = ctx.saved_tensors
+        log_base, log_odds, weight, log_loss = ctx.saved_tensors
         # Saved tensors have no graph: a second derivative needs a new one.
         if torch.is_grad_enabled():
             weight = torch.exp(ctx.gamma * log_base)
-            log_loss = -F.logsigmoid(margin)
+            log_loss = -F.logsigmoid(log_odds)
         grad = weight * grad
         largest = torch.finfo(grad.dtype).max
         base_grad = (ctx.gamma * log_loss * grad).clamp(-largest, largest)
-        return base_grad, -torch.sigmoid(-margin) * grad, None
+        return base_grad, -torch.sigmoid(-log_odds) * grad, None
 
 
 class FocalLoss(CalibrationLoss):

@@ -21,7 +21,7 @@ from sklearn_calib.losses._base.decorators import (
     parameters_of,
 )
 from sklearn_calib.losses._base.loss import CalibrationLoss
-from sklearn_calib.losses._base.stable_gradients import true_class_margin
+from sklearn_calib.losses._base.stable_gradients import true_class_log_odds
 from sklearn_calib.losses._focal.focal import focal_values
 from sklearn_calib.losses._scoring_rules.brier import brier_values
 
@@ -117,15 +117,15 @@ def focal_calibration_loss(
     tensor([0.0789, 1.9614])
     """
     logits, target = check_batch(logits, target)
-    margin = true_class_margin(logits, target)
+    log_odds = true_class_log_odds(logits, target)
     # The absolute differences sum to (1 - p_t) + (1 - p_t).
     l1 = norm == "l1"
-    distance = 2 * torch.sigmoid(-margin) if l1 else brier_values(logits, target)
+    distance = 2 * torch.sigmoid(-log_odds) if l1 else brier_values(logits, target)
     if gamma_cal is not None:
         distance = (
-            torch.exp(float(gamma_cal) * F.logsigmoid(-margin.detach())) * distance
+            torch.exp(float(gamma_cal) * F.logsigmoid(-log_odds.detach())) * distance
         )
-    values = focal_values(margin, float(gamma)) + float(lambd) * distance
+    values = focal_values(log_odds, float(gamma)) + float(lambd) * distance
     return reduce_loss(values, reduction, sample_weight)
 
 

@@ -21,7 +21,7 @@ from sklearn_calib.losses._base.decorators import (
     parameters_of,
 )
 from sklearn_calib.losses._base.loss import CalibrationLoss
-from sklearn_calib.losses._base.stable_gradients import true_class_margin
+from sklearn_calib.losses._base.stable_gradients import true_class_log_odds
 from sklearn_calib.losses._focal.focal import focal_values
 
 # -(1 + p) ** gamma * log(p) decreases in p as long as gamma is below
@@ -119,8 +119,8 @@ def _inverse_focal(
     sample_weight: Tensor | None = None,
 ) -> Tensor:
     """Return the loss without warning about gamma."""
-    margin = true_class_margin(*check_batch(logits, target))
-    values = focal_values(margin, float(gamma), torch.sigmoid(margin).log1p())
+    log_odds = true_class_log_odds(*check_batch(logits, target))
+    values = focal_values(log_odds, float(gamma), torch.sigmoid(log_odds).log1p())
     return reduce_loss(values, reduction, sample_weight)
 
 

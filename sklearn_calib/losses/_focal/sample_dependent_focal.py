@@ -21,8 +21,8 @@ from sklearn_calib.losses._base.decorators import (
     parameters_of,
 )
 from sklearn_calib.losses._base.loss import CalibrationLoss
-from sklearn_calib.losses._base.stable_gradients import true_class_margin
-from sklearn_calib.losses._focal.dual_focal import Competitor, log_gap
+from sklearn_calib.losses._base.stable_gradients import true_class_log_odds
+from sklearn_calib.losses._focal.dual_focal import Competitor, dual_log_base
 from sklearn_calib.losses._focal.focal import focal_values
 
 
@@ -110,26 +110,26 @@ def sample_dependent_focal_loss(
     """
     _check_schedule(gammas, thresholds)
     logits, target = check_batch(logits, target)
-    margin = true_class_margin(logits, target)
+    log_odds = true_class_log_odds(logits, target)
     if competitor is None:
-        gap, log_rest = torch.sigmoid(margin), F.logsigmoid(-margin)
+        distance, log_rest = torch.sigmoid(log_odds), F.logsigmoid(-log_odds)
     else:
-        log_rest = log_gap(logits, target, margin, competitor)
-        gap = -torch.expm1(log_rest)
-    gamma = _scheduled_gamma(gap, gammas, thresholds)
-    values = focal_values(margin, gamma, log_rest)
+        log_rest = dual_log_base(logits, target, log_odds, competitor)
+        distance = -torch.expm1(log_rest)
+    gamma = _scheduled_gamma(distance, gammas, thresholds)
+    values = focal_values(log_odds, gamma, log_rest)
     return reduce_loss(values, reduction, sample_weight)
 
 
 def _scheduled_gamma(
-    gap: Tensor, gammas: Sequence[float], thresholds: Sequence[float]
+    distance: Tensor, gammas: Sequence[float], thresholds: Sequence[float]
 ) -> Tensor:
     """Return the gamma of each sample; the intervals are closed on the left."""
     edges, choices = (
-        gap.new_tensor([float(value) for value in values])
+        distance.new_tensor([float(value) for value in values])
         for values in (thresholds, gammas)
     )
-    return choices[torch.bucketize(gap.detach(), edges, right=True)]
+    return choices[torch.bucketize(distance.detach(), edges, right=True)]
 
 
 def _check_schedule(gammas: Sequence[float], thresholds: Sequence[float]) -> None:

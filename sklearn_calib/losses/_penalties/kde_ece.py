@@ -26,7 +26,7 @@ from sklearn_calib.losses._base.composed import (
     uncertainty_and_error,
 )
 from sklearn_calib.losses._base.decorators import loss_function, parameters_of
-from sklearn_calib.losses._base.stable_gradients import true_class_margin
+from sklearn_calib.losses._base.stable_gradients import true_class_log_odds
 
 NORMS = get_args(Norm)
 
@@ -210,8 +210,8 @@ def _canonical(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
 def _classwise(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """Return C one-vs-rest problems.
 
-    The gaps of both classes of such a problem are equal in size, so the label has a
-    single column.
+    The calibration gaps of both classes of such a problem are equal in size, so the
+    label has a single column.
     """
     log_proba, top = logits.log_softmax(1), logits.argmax(1, keepdim=True)
     # 1 - p is exact in floating point unless p is near 1, as only the largest p may be.
@@ -230,8 +230,8 @@ def _top_label(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
 
 def _log_odds(logits: Tensor, top: Tensor) -> tuple[Tensor, Tensor]:
     """Return log p and log(1 - p) of one class per sample, of shape (N, 1) each."""
-    margin = true_class_margin(logits, top.squeeze(1)).unsqueeze(1)
-    return F.logsigmoid(margin), F.logsigmoid(-margin)
+    log_odds = true_class_log_odds(logits, top.squeeze(1)).unsqueeze(1)
+    return F.logsigmoid(log_odds), F.logsigmoid(-log_odds)
 
 
 # These map logits and target to log probabilities and labels of B problems, of shape

@@ -25,7 +25,7 @@ def max_sup_loss(
     sample_weight: Tensor | None = None,
     **base_params: Any,
 ) -> Tensor:
-    r"""Max suppression (MaxSup): penalise the gap between largest and mean logit.
+    r"""Max suppression (MaxSup): penalise the largest logit minus the mean.
 
     The loss of a sample is ``base + lambd * (max(z) - mean(z))`` [1]_. Label smoothing
     instead adds a multiple of ``z_t - mean(z)`` to the cross-entropy, which lowers the

@@ -107,7 +107,7 @@ def mdca_loss(
 
 
 def _mdca(logits: Tensor, target: Tensor, weight: Tensor) -> Tensor:
-    """Return the mean gap over the classes."""
+    """Return the mean absolute calibration gap of the classes."""
     proba = stable_softmax(logits)
     if target.ndim == 2:
         return (weight.unsqueeze(1) * (proba - target)).sum(0).abs().mean()
@@ -202,7 +202,7 @@ def dca_loss(
 
 
 def _dca(logits: Tensor, target: Tensor, weight: Tensor) -> Tensor:
-    """Return the gap between mean confidence and accuracy."""
+    """Return the absolute calibration gap."""
     uncertainty, wrong = uncertainty_and_error(logits, target)
     return (weight * (uncertainty - wrong)).sum().abs()
 

@@ -11,8 +11,8 @@ from sklearn_calib.losses._base.checks import (
     NonNegative,
     Reduction,
     check_n_bins,
-    check_number,
     check_positive,
+    check_real,
     checking,
 )
 from sklearn_calib.losses._base.composed import (
@@ -34,7 +34,7 @@ Binning = Literal["bin", "label"]
 
 def _check_decay(name: str, value: Any) -> None:
     rule = "finite and > 1, or None"
-    check_number(name, value, lambda x: 1 < x < math.inf, rule, "The authors use 80.")
+    check_real(name, value, lambda x: 1 < x < math.inf, rule, "The authors use 80.")
 
 
 Temperature = Annotated[

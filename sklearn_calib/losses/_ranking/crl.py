@@ -154,8 +154,8 @@ def _ranking_values(
     score = compute_confidence(confidence, logits)
     if confidence == "negative_entropy":
         score = score / math.log(logits.shape[1])
-    gap = correctness - correctness.roll(-1)
-    return F.relu(gap.sign() * (gap - (score - score.roll(-1))))
+    difference = correctness - correctness.roll(-1)
+    return F.relu(difference.sign() * (difference - (score - score.roll(-1))))
 
 
 def _check_history(history: Tensor) -> None:

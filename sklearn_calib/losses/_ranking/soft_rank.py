@@ -39,7 +39,7 @@ def soft_rank(
     values : Tensor of shape (n,) or (n_rows, n)
         Values to rank, in single or double precision. Each row is ranked separately.
     epsilon : float
-        Smoothing, above 0, in the unit of the values. For small epsilon the soft ranks
+        Smoothing, above 0, on the scale of the values. For small epsilon the soft ranks
         approach ordinary ranks, with the mean rank for ties and without a gradient. For
         large epsilon they approach the mean rank ``(n + 1) / 2``. The effect depends on
         n: n values that are evenly spaced on an interval of length ``n * epsilon`` have
@@ -309,11 +309,11 @@ def project(
         # The isotonic regression needs positive weights.
         weight = np.maximum(weight, TINY).ravel()[order]
     ordinary, far = _ordinary_ranks(weight, rows.shape)
-    # A gap of `far` times epsilon always separates pools, so larger gaps are reduced to
-    # it. Otherwise the ranks would be lost to rounding next to large values / epsilon.
-    gaps = np.full(rows.shape, far)
-    gaps[:, 1:] = np.minimum(by_row[:, 1:] - by_row[:, :-1], far * epsilon) / epsilon
-    fit = isotonic_regression(gaps.cumsum() - ordinary, weights=weight)
+    # A spacing of `far` times epsilon always separates pools, so it is the largest one.
+    # Otherwise the ranks would be lost to rounding next to large values / epsilon.
+    spacing = np.full(rows.shape, far)
+    spacing[:, 1:] = np.minimum(by_row[:, 1:] - by_row[:, :-1], far * epsilon) / epsilon
+    fit = isotonic_regression(spacing.cumsum() - ordinary, weights=weight)
     pools = Pools(order, fit.blocks, weight, epsilon)
     # Differences within a pool are exact even if the values are large.
     offset = (ordered - pools.repeat(ordered[pools.starts])) / epsilon

@@ -101,7 +101,7 @@ def _values_and_terms(
     proba = logits.softmax(1)
     others = proba.scatter(1, target.unsqueeze(1), 0.0)
     # 1 - p_t as a sum over the other classes: computed as a difference, it would be 0
-    # for margins above 37.
+    # for log-odds above 37.
     rest = others.sum(1)
     return others.square().sum(1) + rest.square(), proba, others, rest
 
@@ -127,10 +127,10 @@ class _BrierValues(Function):
             # Saved tensors have no graph: a second derivative needs a new one.
             values = _values_and_terms(logits, target)[0]
             return *torch.autograd.grad(values, logits, grad, create_graph=True), None
-        gap = others + (rest - values).unsqueeze(1)
-        gap.scatter_(1, target.unsqueeze(1), -values.unsqueeze(1))
-        gap -= (gap * proba).sum(1, keepdim=True)
-        return gap.mul_(proba).mul_(2 * grad.unsqueeze(1)), None
+        excess = others + (rest - values).unsqueeze(1)
+        excess.scatter_(1, target.unsqueeze(1), -values.unsqueeze(1))
+        excess -= (excess * proba).sum(1, keepdim=True)
+        return excess.mul_(proba).mul_(2 * grad.unsqueeze(1)), None
 
 
 class BrierLoss(CalibrationLoss, function=brier_loss):

@@ -20,7 +20,7 @@ from sklearn_calib.losses._base.checks import (
 from sklearn_calib.losses._base.decorators import loss_function, parameters_of
 from sklearn_calib.losses._base.logit_confidence import LogitConfidence
 from sklearn_calib.losses._base.loss import CalibrationLoss
-from sklearn_calib.losses._base.stable_gradients import true_class_margin
+from sklearn_calib.losses._base.stable_gradients import true_class_log_odds
 
 
 @loss_function
@@ -118,7 +118,7 @@ def _cross_entropy(logits: Tensor, target: Tensor, label_smoothing: float) -> Te
 def log_loss_and_confidence(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """Return -log p_t and the largest probability of each sample."""
     if is_traced():
-        log_loss = -F.logsigmoid(true_class_margin(logits, target))
+        log_loss = -F.logsigmoid(true_class_log_odds(logits, target))
         return log_loss, logits.softmax(1).max(1).values
     return _LogLossAndConfidence.apply(logits, target)
 
@@ -127,22 +127,22 @@ class _LogLossAndConfidence(Function):
     """-log p_t and the largest probability, computed from one softmax.
 
     The log loss is exact even if p_t is close to 1. The explicit gradient is faster
-    than autograd through the margin, and much faster if both results are used.
+    than autograd through the log-odds, and much faster if both results are used.
     """
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         index = target.unsqueeze(1)
         unscaled = logits - logits.amax(1, keepdim=True)
-        gap = unscaled.gather(1, index)
+        distance = unscaled.gather(1, index)
         others = unscaled.exp_().scatter_(1, index, 0.0).sum(1, keepdim=True)
         # The sum over all classes minus 1, computed without rounding small terms to 0.
         # If the true class is predicted, it is the sum over the other classes.
-        rest = others + gap.expm1()
+        rest = others + distance.expm1()
         confidence = (1 + rest).reciprocal_()
         ctx.save_for_backward(logits, index, unscaled, others, confidence)
         ctx.set_materialize_grads(False)
-        return (rest.log1p_() - gap).squeeze(1), confidence.squeeze(1)
+        return (rest.log1p_() - distance).squeeze(1), confidence.squeeze(1)
 
     @staticmethod
     def backward(ctx: Any, grad: Any, confidence_grad: Tensor | None) -> Any:

@@ -18,7 +18,7 @@ from sklearn_calib.losses._base.decorators import (
     parameters_of,
 )
 from sklearn_calib.losses._base.loss import CalibrationLoss
-from sklearn_calib.losses._base.stable_gradients import true_class_margin
+from sklearn_calib.losses._base.stable_gradients import true_class_log_odds
 
 
 @loss_function
@@ -87,19 +87,19 @@ def label_relaxation_loss(
     tensor([0.0000, 0.0882])
     """
     logits, target = check_batch(logits, target)
-    values = _divergence(true_class_margin(logits, target), float(alpha))
+    values = _divergence(true_class_log_odds(logits, target), float(alpha))
     return reduce_loss(values, reduction, sample_weight)
 
 
-def _divergence(margin: Tensor, alpha: float) -> Tensor:
+def _divergence(log_odds: Tensor, alpha: float) -> Tensor:
     """Return the loss of each sample given the log odds of its true class."""
     if not alpha:
-        return -F.logsigmoid(margin)
-    log_odds = math.log1p(-alpha) - math.log(alpha)
+        return -F.logsigmoid(log_odds)
+    bound = math.log1p(-alpha) - math.log(alpha)
     entropy = -(1 - alpha) * math.log1p(-alpha) - alpha * math.log(alpha)
     # Near the boundary of the set, rounding may give a negative value.
-    values = -(1 - alpha) * F.logsigmoid(margin) - alpha * F.logsigmoid(-margin)
-    return torch.where(margin >= log_odds, 0.0, (values - entropy).clamp_min(0))
+    values = -(1 - alpha) * F.logsigmoid(log_odds) - alpha * F.logsigmoid(-log_odds)
+    return torch.where(log_odds >= bound, 0.0, (values - entropy).clamp_min(0))
 
 
 class LabelRelaxationLoss(CalibrationLoss):

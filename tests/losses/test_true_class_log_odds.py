@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from sklearn_calib.losses._base.stable_gradients import true_class_margin
+from sklearn_calib.losses._base.stable_gradients import true_class_log_odds
 
 
 @pytest.mark.parametrize(
@@ -18,19 +18,19 @@ from sklearn_calib.losses._base.stable_gradients import true_class_margin
 )
 def test_known_values(logits, expected):
     logits = torch.tensor([logits], dtype=torch.float64)
-    margin = true_class_margin(logits, torch.tensor([0]))
-    assert margin.item() == pytest.approx(expected, rel=1e-15, abs=0)
+    log_odds = true_class_log_odds(logits, torch.tensor([0]))
+    assert log_odds.item() == pytest.approx(expected, rel=1e-15, abs=0)
 
 
-def test_gradient_is_exact_at_any_margin():
+def test_gradient_is_exact_at_any_log_odds():
     """It is 1 for the true class and minus the softmax over the other classes."""
     logits = torch.tensor([[1e4, 0.0, 0.0]], dtype=torch.float64, requires_grad=True)
-    true_class_margin(logits, torch.tensor([0])).backward()
+    true_class_log_odds(logits, torch.tensor([0])).backward()
     assert logits.grad.tolist() == [[1.0, -0.5, -0.5]]
 
 
 def test_logits_are_not_modified():
     logits = torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
     before = logits.clone()
-    true_class_margin(logits, torch.tensor([0, 1, 2, 0]))
+    true_class_log_odds(logits, torch.tensor([0, 1, 2, 0]))
     assert torch.equal(logits, before)
