@@ -87,7 +87,7 @@ class UpdateLoss(Callback):
     def on_train_begin(self, net: NeuralNet, **kwargs: Any) -> None:
         """Check `update_every`, and that no other callback updates the loss."""
         _check_update_every(self.update_every)
-        names = [name for name, each in net.callbacks_ if isinstance(each, UpdateLoss)]
+        names = [n for n, other in net.callbacks_ if isinstance(other, UpdateLoss)]
         if len(names) > 1:
             raise ValueError(
                 "callbacks must not contain a second UpdateLoss, as one is added by "
@@ -114,7 +114,7 @@ class UpdateLoss(Callback):
         self.n_seen_ = 0
         self.spacing_: Fraction | float = math.inf
         sets = dataset_train, dataset_valid
-        has_lengths = not any(isinstance(each, IterableDataset) for each in sets)
+        has_lengths = not any(isinstance(dataset, IterableDataset) for dataset in sets)
         if self.dataset_valid_ is not None and self.period_ == "auto" and has_lengths:
             self.spacing_ = _spacing(net, dataset_train, dataset_valid)
 

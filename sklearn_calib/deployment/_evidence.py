@@ -123,7 +123,7 @@ class Alternatives:
         if "class" in self.shapes:
             sums["class"] = _sums_at(top[:, 0], shifts[:, 0], weight, self.n_classes)
         flat = np.concatenate([sums[name].T.ravel() for name in self.shapes])
-        # The events of all classes have no gap in total.
+        # The events of all classes have no calibration gap in total.
         shown = top if self.mode == "classwise" else events
         return (
             _totals(proba, shown, codes, weight),
@@ -135,10 +135,10 @@ class Alternatives:
         self, index: Ints, p: Floats, occurs: Bools, weight: Floats
     ) -> Floats:
         """Return the sums of weight, probability and occurrence in each bin."""
-        place = index + self.n_bins * np.arange(self.n_problems)
+        flat = index + self.n_bins * np.arange(self.n_problems)
         values = np.stack([np.ones_like(p), p, occurs]).reshape(3, -1)
         weight = np.repeat(weight, self.n_problems)
-        sums = _sums_at(place.ravel(), values, weight, self.n_problems * self.n_bins)
+        sums = _sums_at(flat.ravel(), values, weight, self.n_problems * self.n_bins)
         return sums.reshape(3, self.n_problems, self.n_bins)
 
     def _log_ratios(
@@ -159,9 +159,9 @@ class Alternatives:
     def _log_ratios_of_bins(self, p: Floats, index: Ints, codes: Ints) -> Floats:
         """Return `_log_ratios` of the true class being one of those in each bin."""
         rows = np.arange(len(p))
-        place, shape = index + self.n_bins * rows[:, None], (len(p), self.n_bins)
-        mass: Any = np.bincount(place.ravel(), p.ravel(), len(p) * self.n_bins)
-        number = np.bincount(place.ravel(), None, len(p) * self.n_bins).reshape(shape)
+        flat, shape = index + self.n_bins * rows[:, None], (len(p), self.n_bins)
+        mass: Any = np.bincount(flat.ravel(), p.ravel(), len(p) * self.n_bins)
+        number = np.bincount(flat.ravel(), None, len(p) * self.n_bins).reshape(shape)
         mass = np.minimum(mass.reshape(shape), 1)
         occurs = index[rows, codes][:, None] == np.arange(self.n_bins)
         ratios = self._log_ratios(mass, _shifted(mass), occurs, np.maximum(number, 1))
@@ -197,8 +197,8 @@ def _totals(proba: Floats, events: Ints, codes: Ints, weight: Floats) -> Floats:
 def _sums_at(index: Ints, values: Floats, weight: Floats, size: int) -> Floats:
     """Return weighted sums of the columns of values (n, n_samples) at each index."""
     n = len(values)
-    places = (index + size * np.arange(n)[:, None]).ravel()
-    sums: Any = np.bincount(places, (values * weight).ravel(), n * size)
+    flat = (index + size * np.arange(n)[:, None]).ravel()
+    sums: Any = np.bincount(flat, (values * weight).ravel(), n * size)
     return sums.reshape(n, size)
 
 

@@ -36,7 +36,7 @@ from sklearn_calib.deployment._evidence import (
     log_value,
     replay,
 )
-from sklearn_calib.deployment._repairs import judge
+from sklearn_calib.deployment._repairs import choose_repair
 
 # Relative rounding errors of sums in files.
 ROUNDING = 1e-9
@@ -429,7 +429,8 @@ class CalibrationMonitor(Accumulator):
             data = y_true, on_cpu(y_proba), self.labels, None
             proba, codes, _ = read_samples(*data, "canonical").proba()
             if advice in ("priors", "temperature"):
-                advice, losses = judge(as_float64(proba), codes, advice, self.mode)
+                proba = as_float64(proba)
+                advice, losses = choose_repair(proba, codes, advice, self.mode)
         n_before = int(sum(block.counts[0] for block in self.blocks_[:start]))
         return Diagnosis(
             n_before if self.is_alarm_ else None,
@@ -547,17 +548,17 @@ class CalibrationMonitor(Accumulator):
         }
 
     def _get_state(self) -> dict[str, Any]:
-        empty, own = self._alternatives().empty(), vars(self)
-        blocks = own.get("blocks_", [])
+        empty, fitted = self._alternatives().empty(), vars(self)
+        blocks = fitted.get("blocks_", [])
         state: dict[str, Any] = {
             f"{name}_": np.array([getattr(b, name) for b in blocks], float).reshape(
                 -1, *part.shape
             )
             for name, part in empty._asdict().items()
         }
-        state["log_e_values_"] = np.array(own.get("log_e_values_", []), float)
-        state["log_wealth_"] = own.get("log_wealth_", empty.log_ratios)
-        state["largest_log_e_value_"] = own.get("largest_log_e_value_", 0.0)
+        state["log_e_values_"] = np.array(fitted.get("log_e_values_", []), float)
+        state["log_wealth_"] = fitted.get("log_wealth_", empty.log_ratios)
+        state["largest_log_e_value_"] = fitted.get("largest_log_e_value_", 0.0)
         if self.alarm_at_ is not None:
             state["alarm_at_"] = float(self.alarm_at_)
         return state

@@ -390,14 +390,14 @@ def _draw_errors(
         found = (n_samples * found / found.sum() + estimate) / (n_samples + 1)
         return reference.for_priors(found, times)
 
-    gap = score.gap_of(reference.proba, reference.codes)
-    value = score.expected(proba, weight) + gap(weights(mean))
+    excess = score.excess_of(reference.proba, reference.codes)
+    value = score.expected(proba, weight) + excess(weights(mean))
     draws = np.empty(n_resamples)
     for draw, again in enumerate(_draw_within(strata, n_resamples, rng)):
         times = rng.multinomial(n_samples, chance / chance.sum())
         if mean is not None:
             mean = times @ ratio / n_samples
-        error = gap(times) - gap(weights(mean, again))
+        error = excess(times) - excess(weights(mean, again))
         draws[draw] = value + error
     return value, draws
 
@@ -478,27 +478,27 @@ class _Score:
         """Return the score of all samples with all labels, by their probability."""
         mass = proba if weight is None else proba * weight[:, None]
         some = mass.ravel() > 0
-        rows, codes = (each.ravel()[some] for each in np.indices(proba.shape))
+        rows, codes = (index.ravel()[some] for index in np.indices(proba.shape))
         return self(proba[rows], codes, mass.ravel()[some])
 
-    def gap_of(self, proba: Floats, codes: Array) -> Callable[[Any], float]:
+    def excess_of(self, proba: Floats, codes: Array) -> Callable[[Any], float]:
         """Return a function of weights: the score less the expected score."""
         if self.is_mean(proba, None):
             every = np.arange(proba.shape[1])
             values = np.stack(
                 [self.values(proba, k + 0 * codes) for k in every], axis=1
             )
-            gaps = values[np.arange(len(codes)), codes] - (proba * values).sum(axis=1)
-            return lambda weight: float(weight @ gaps / weight.sum())
+            excess = values[np.arange(len(codes)), codes] - (proba * values).sum(axis=1)
+            return lambda weight: float(weight @ excess / weight.sum())
 
-        rows, every = (each.ravel() for each in np.indices(proba.shape))
+        rows, every = (index.ravel() for index in np.indices(proba.shape))
         repeated = proba[rows]
 
-        def gap(weight: Any) -> float:
+        def excess_for(weight: Any) -> float:
             mass = (proba * weight[:, None]).ravel()
             return self(proba, codes, weight) - self(repeated, every, mass)
 
-        return gap
+        return excess_for
 
     def is_mean(self, proba: Floats, weight: Weights) -> bool:
         """Return whether the score is a known mean, which is faster to compute."""

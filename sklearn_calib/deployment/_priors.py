@@ -354,9 +354,9 @@ def _solve(
         return known.mean(axis=0), np.full(len(means), np.inf)
     inverse = np.linalg.inv(means)
     priors = inverse @ mean
-    gaps = np.vstack([ratio - mean, known - means.T[reference.codes]])
-    gaps *= np.append(share, reference.for_priors(priors))[:, None]
-    return priors, np.sqrt(((gaps @ inverse.T) ** 2).sum(axis=0))
+    deviations = np.vstack([ratio - mean, known - means.T[reference.codes]])
+    deviations *= np.append(share, reference.for_priors(priors))[:, None]
+    return priors, np.sqrt(((deviations @ inverse.T) ** 2).sum(axis=0))
 
 
 def _warn_if_unreliable(likelihood: Floats, weight: Floats, priors: Floats) -> None:

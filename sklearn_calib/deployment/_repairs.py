@@ -26,7 +26,7 @@ CURVES = {
 }
 
 
-def judge(
+def choose_repair(
     proba: Floats, codes: Ints, advice: str, mode: str
 ) -> tuple[str, dict[str, float]]:
     """Return the advice, or "refit" if a curve predicts better, and their log losses.

@@ -253,7 +253,7 @@ def compare(
                 'other scorers, and metrics, in a dict: {"name": metric}.'
             )
         metrics = {name.removeprefix("neg_"): name for name in metrics}
-    scorers = {name: _scorer_or_metric(each) for name, each in metrics.items()}
+    scorers = {name: _scorer_or_metric(metric) for name, metric in metrics.items()}
     y = as_labels(y, "y")
     if not len(y):
         raise ValueError("y must contain at least one label, got none. Pass samples.")
@@ -262,10 +262,10 @@ def compare(
     if labels is not None:  # also if there are only classifiers
         n_classes = len(as_labels(labels, "labels"))
         encode_labels(y, labels=labels, n_classes=n_classes, name="y")
-    runs = {name: _runs(each, len(y)) for name, each in estimators.items()}
-    places = [(name, index) for name, row in runs.items() for index in row]
+    runs = {name: _runs(estimator, len(y)) for name, estimator in estimators.items()}
+    keys = [(name, index) for name, row in runs.items() for index in row]
     predictions = [
-        _predict(name, index, runs[name][index], X, y, labels) for name, index in places
+        _predict(name, index, runs[name][index], X, y, labels) for name, index in keys
     ]
     for _, classes in predictions:
         encode_labels(y, labels=classes, n_classes=len(classes), name="y")
@@ -282,17 +282,15 @@ def compare(
         for scorer in scorers.values()
     )
     # Warnings of other processes would be lost.
-    for (place, column), (_, error) in zip(
-        product(places, metrics), measured, strict=True
-    ):
+    for (key, column), (_, error) in zip(product(keys, metrics), measured, strict=True):
         if error:
-            name, index = place
+            name, index = key
             warnings.warn(
                 f"metrics[{column!r}] could not be computed for {name!r}{index}, so "
                 f"its cell contains NaN. The error was {error}",
                 UserWarning,
             )
-    cells = np.reshape([cell for cell, _ in measured], (len(places), len(metrics), -1))
+    cells = np.reshape([cell for cell, _ in measured], (len(keys), len(metrics), -1))
     ends = np.cumsum([len(row) for row in runs.values()])
     with_std = any("" not in row for row in runs.values())
     values = [_summary(row, with_std=with_std) for row in np.split(cells, ends[:-1])]
@@ -326,9 +324,9 @@ def _runs(row: Any, n_samples: int) -> dict[str, Any]:
 def _warn_of_positive(runs: dict[str, Any], y: Array, labels: Any) -> None:
     """Warn once if the class of arrays with one column is only known from its name."""
     for row in runs.values():
-        for each in row.values():
-            if not hasattr(each, "predict_proba"):
-                labels = choose_positive(y, each, labels, None)
+        for classifier in row.values():
+            if not hasattr(classifier, "predict_proba"):
+                labels = choose_positive(y, classifier, labels, None)
 
 
 def _summary(cells: Floats, *, with_std: bool) -> Floats:

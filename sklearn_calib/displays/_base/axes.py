@@ -158,9 +158,9 @@ def grid_within(ax: Any, n_rows: int, n_columns: int, **options: Any) -> Any:
     """Return a grid that covers the area of `ax`."""
     from matplotlib.gridspec import GridSpec, GridSpecFromSubplotSpec
 
-    place = ax.get_subplotspec()
-    if place is not None:
-        return GridSpecFromSubplotSpec(n_rows, n_columns, place, **options)
+    spec = ax.get_subplotspec()
+    if spec is not None:
+        return GridSpecFromSubplotSpec(n_rows, n_columns, spec, **options)
     box = ax.get_position()
     sides = {"left": box.x0, "right": box.x1, "bottom": box.y0, "top": box.y1}
     return GridSpec(n_rows, n_columns, ax.figure, **sides, **options)

@@ -52,8 +52,8 @@ def choose_epochs(rows: History, epochs: ArrayLike | None) -> History:
     """Return the rows of the given epochs; None chooses up to five, evenly spaced."""
     by_epoch = {row["epoch"]: row for row in rows}
     if epochs is None:
-        places = np.linspace(0, len(rows) - 1, 5).round().astype(int)
-        epochs = [rows[place]["epoch"] for place in np.unique(places)]
+        indices = np.linspace(0, len(rows) - 1, 5).round().astype(int)
+        epochs = [rows[index]["epoch"] for index in np.unique(indices)]
     chosen = np.ravel(epochs).tolist()
     if chosen and all(epoch in by_epoch for epoch in chosen):
         return [by_epoch[epoch] for epoch in chosen]

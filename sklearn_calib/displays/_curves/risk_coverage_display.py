@@ -364,10 +364,10 @@ class RiskCoverageDisplay(FromCVResults):
             styles["Operating point"] = {**POINT_STYLE, "markersize": 10}
         others = [Line2D([], [], color="0.3", **style) for style in styles.values()]
         shown = named + artists(self.ax_, BAND)[:1]
-        labels = [each.get_label() for each in shown] + list(styles)
+        labels = [line.get_label() for line in shown] + list(styles)
         handles, is_above = [*shown, *others], len(named) >= N_LEGEND_ABOVE
-        place = ABOVE if is_above else {"loc": "upper left", "fontsize": "small"}
-        self.ax_.legend(handles, labels, **place)
+        location = ABOVE if is_above else {"loc": "upper left", "fontsize": "small"}
+        self.ax_.legend(handles, labels, **location)
         # A legend inside must not cover the lines of the random order.
         height = LEGEND + (0 if is_above else LEGEND_ROW * len(labels))
         top = highest / max(1 - height, 0.5) or 1

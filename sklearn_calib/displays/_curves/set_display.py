@@ -176,7 +176,7 @@ class PredictionSetDisplay(FromEstimator):
         )
         of_true, limits = pvalue[np.arange(len(codes)), codes], 1 - LEVELS
         limits += LEVEL_ROUNDING
-        sizes = np.array([np.count_nonzero(pvalue > each, axis=1) for each in limits])
+        sizes = np.array([np.count_nonzero(pvalue > limit, axis=1) for limit in limits])
         display = cls(
             confidence_level=LEVELS,
             coverage=np.average(of_true > limits[:, None], axis=1, weights=weight),
@@ -215,8 +215,8 @@ class PredictionSetDisplay(FromEstimator):
         """
         self.ax_ = axes_or_new(ax, (5.6, 4.4))
         self.figure_ = self.ax_.figure
-        places = [int(abs(self.confidence_level - each).argmin()) for each in MARKED]
-        style = {**curve_style(self.ax_, LINE, color), "markevery": places}
+        indices = [int(abs(self.confidence_level - level).argmin()) for level in MARKED]
+        style = {**curve_style(self.ax_, LINE, color), "markevery": indices}
         size = np.interp(NAMED, self.confidence_level, self.size)
         label = f"mean size {size:.2f} at level {NAMED}"
         name = self.name if name is None else name
@@ -227,8 +227,8 @@ class PredictionSetDisplay(FromEstimator):
             label=label if name is None else f"{name} ({label})",
         )
         (self.level_line_,) = self.ax_.plot(
-            self.size[places],
-            self.confidence_level[places],
+            self.size[indices],
+            self.confidence_level[indices],
             color=style["color"],
             linestyle="none",
             marker="_",
@@ -249,6 +249,6 @@ class PredictionSetDisplay(FromEstimator):
         levels = ", ".join(map(str, MARKED[:-1])) + f" and {MARKED[-1]}"
         labels = [*(line.get_label() for line in lines), f"Levels {levels}"]
         is_above = len(lines) >= N_LEGEND_ABOVE
-        place = ABOVE if is_above else {"loc": "lower right", "fontsize": "small"}
-        self.ax_.legend([*lines, wanted], labels, **place)
+        location = ABOVE if is_above else {"loc": "lower right", "fontsize": "small"}
+        self.ax_.legend([*lines, wanted], labels, **location)
         self.ax_.set(xlabel="Mean set size", ylabel="Coverage")

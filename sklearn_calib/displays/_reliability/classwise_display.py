@@ -202,7 +202,7 @@ def _codes_shown(classes: ArrayLike | None, labels: Array) -> Ints:
     """Return the columns of the classes to show."""
     classes = labels if classes is None else as_labels(classes, "classes")
     known = labels.tolist()
-    if not all(each in known for each in classes.tolist()):
+    if not all(label in known for label in classes.tolist()):
         raise ValueError(
             f"classes must contain labels of columns, {shown(known)}, got "
             f"{shown(classes.tolist())}. Use classes=None for all classes, or for the "
@@ -213,7 +213,7 @@ def _codes_shown(classes: ArrayLike | None, labels: Array) -> Ints:
             "classes must contain at least one label, got none. Use classes=None for "
             "all classes, or for the 12 with the largest errors."
         )
-    codes = [known.index(each) for each in classes.tolist()]
+    codes = [known.index(label) for label in classes.tolist()]
     if len({*codes}) < len(codes):
         raise ValueError(
             "classes must contain each label at most once, got "

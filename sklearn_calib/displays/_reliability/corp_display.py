@@ -272,7 +272,7 @@ class CorpReliabilityDisplay(ReliabilityDiagram):
         if interval is not None:
             groups = group_samples(confidence, correct, weight)
             draws = draw_calibrated(groups, n_resamples, random_state) / groups.mass
-            fits = [isotonic_regression(each, weights=groups.mass).x for each in draws]
+            fits = [isotonic_regression(draw, weights=groups.mass).x for draw in draws]
             ends = consistency_band(np.array(fits), interval, confidence_level)
             band = np.array([np.interp(value, groups.place, end) for end in ends])
         display = cls(

@@ -219,7 +219,7 @@ class ReliabilityDiagram(FromEstimator):
     def _means(self: Any) -> Sequence[float]:
         """Return the accuracy and the mean confidence over all samples."""
         values = self.prob_true, self.prob_pred
-        return [np.nansum(self.counts * each) / self.counts.sum() for each in values]
+        return [np.nansum(self.counts * row) / self.counts.sum() for row in values]
 
     def _arrange(self) -> None:
         """Show the bars of one display, or the lines of several, and their legend."""
@@ -279,7 +279,7 @@ def count_confidences(confidence: Floats, correct: Array, weight: Weights) -> Fl
     return bin_sums(confidence, correct, n_bins=N_BINS, sample_weight=weight).weight
 
 
-def draw_rods(ax: Any, places: Floats, ends: Floats, color: Any) -> Any:
+def draw_rods(ax: Any, x: Floats, ends: Floats, color: Any) -> Any:
     """Draw wide and pale vertical lines below the lines of the classifiers."""
     from matplotlib.colors import to_rgb
     from matplotlib.patheffects import withStroke
@@ -289,4 +289,4 @@ def draw_rods(ax: Any, places: Floats, ends: Floats, color: Any) -> Any:
     style = {"linewidths": 5, "zorder": 1.8, "path_effects": rim, "snap": False}
     style |= {"clip_on": False, "gid": ERROR_BAR}
     pale = 0.25 * color + 0.75
-    return ax.vlines(places, *ends, colors=[pale], **style)
+    return ax.vlines(x, *ends, colors=[pale], **style)

@@ -237,11 +237,11 @@ class GroupReliabilityDisplay(ReliabilityPanels):
             y_true, y_proba, mode, pos_label, labels, sample_weight
         )
         rows = _rows_shown(groups, np.ones(len(correct)) if weight is None else weight)
-        n_samples = np.array([len(each) for each in rows.values()])
+        n_samples = np.array([len(members) for members in rows.values()])
         names = np.empty(len(rows), dtype=object)
         names[:] = [
-            ", ".join(map(str, each)) if isinstance(each, tuple) else each
-            for each in rows
+            ", ".join(map(str, group)) if isinstance(group, tuple) else group
+            for group in rows
         ]
         axes = cls._panels(ax, _headings(names, n_samples))
         draws: Options = {"n_resamples": n_resamples, "random_state": random_state}

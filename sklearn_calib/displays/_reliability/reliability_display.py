@@ -80,13 +80,13 @@ def _check_n_bins(n_bins: int, way_out: str) -> None:
         )
 
 
-def _draw_whiskers(ax: Any, places: Floats, ends: Floats, color: Any) -> Any:
+def _draw_whiskers(ax: Any, x: Floats, ends: Floats, color: Any) -> Any:
     """Draw thin vertical lines, darker than the bars behind them."""
     from matplotlib.colors import to_rgb
 
     dark = 0.5 * np.array(to_rgb(color))
     style = {"linewidths": 1.2, "zorder": 1.9, "clip_on": False, "gid": ERROR_BAR}
-    return ax.vlines(places, *ends, colors=[dark], **style)
+    return ax.vlines(x, *ends, colors=[dark], **style)
 
 
 @dataclass(eq=False, repr=False)

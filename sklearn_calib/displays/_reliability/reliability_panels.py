@@ -105,7 +105,7 @@ class ReliabilityPanels(FromEstimator):
     def _finish(self, axes: list[Any]) -> Self:
         """Replace titles, labels and legends of the single panels by common ones."""
         n_columns = _n_columns(len(axes))
-        limits = [each.histogram_ax_.get_ylim() for each in self.displays]
+        limits = [display.histogram_ax_.get_ylim() for display in self.displays]
         bottom, top = np.min(limits), np.max(limits)
         x_label, y_label = self._labels()
         headings = self._headings()
@@ -157,7 +157,7 @@ class ReliabilityPanels(FromEstimator):
             first = self.displays[0]
             (bars, _), *others = first._handles()
             handles = [(bars, handles[0][1]), *others, *first._band_handles()]
-        handles = [each for each in handles if each[1]]
+        handles = [handle for handle in handles if handle[1]]
         if not handles:
             return
         panel.legend(
@@ -234,8 +234,8 @@ def _new_panels(headings: list[str]) -> list[Any]:
     axes: list[Any] = []
     for index in range(n_panels):
         first = axes[0] if axes else None
-        place = grid[divmod(index, n_columns)]
-        axes.append(figure.add_subplot(place, sharex=first, sharey=first))
+        spec = grid[divmod(index, n_columns)]
+        axes.append(figure.add_subplot(spec, sharex=first, sharey=first))
     return axes
 
 

@@ -389,12 +389,12 @@ def kernel_regression(
     return density, curve, band
 
 
-def _reflected_kernel(points: Floats, places: Floats, bandwidth: float) -> Floats:
+def _reflected_kernel(points: Floats, positions: Floats, bandwidth: float) -> Floats:
     """Return the Gaussian kernel (n_points, n_places), reflected at 0 and 1."""
-    kernel = np.zeros((len(points), len(places)))
+    kernel = np.zeros((len(points), len(positions)))
     for image in range(-5, 6):
         for sign in (1, -1):
-            centers = sign * places + 2 * image
+            centers = sign * positions + 2 * image
             if np.abs(centers - centers.clip(0, 1)).min() < 10 * bandwidth:
                 distance = points[:, None] - centers
                 kernel += np.exp(-0.5 * (distance / bandwidth) ** 2)
@@ -402,11 +402,11 @@ def _reflected_kernel(points: Floats, places: Floats, bandwidth: float) -> Float
 
 
 def _curve(
-    mass: Array, n_correct: Array, points: Floats, places: Floats, kernel: Floats
+    mass: Array, n_correct: Array, points: Floats, positions: Floats, kernel: Floats
 ) -> Floats:
     """Return the curve at `points`, given `mass` and `n_correct` (..., n_groups)."""
     seen = mass @ kernel
-    gap = (n_correct - mass * places) @ kernel
+    gap = (n_correct - mass * positions) @ kernel
     # A draw may contain no sample near a point.
     gap = np.divide(gap, seen, out=np.full(gap.shape, np.nan), where=seen > 0)
     return points + gap

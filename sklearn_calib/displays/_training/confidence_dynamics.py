@@ -68,7 +68,7 @@ class ConfidenceDynamicsDisplay(Framed):
 
     train_confidence_true : ndarray of shape (n_epochs, n_bins)
         Mean probability of the true class on training data, in each bin; nan in empty
-        bins, which leaves a gap in the line.
+        bins, which interrupts the line.
 
     train_confidence_top : ndarray of shape (n_epochs, n_bins)
         Mean probability of the predicted class of the same samples.
@@ -216,7 +216,7 @@ class ConfidenceDynamicsDisplay(Framed):
         """
         rows = recorded_rows(history, ["bin_edges", *QUANTITIES], WAY_OUT)
         n_bins = count_bins(rows, QUANTITIES)
-        tables = {each: recorded_table(rows, each, n_bins) for each in QUANTITIES}
+        tables = {name: recorded_table(rows, name, n_bins) for name in QUANTITIES}
         tables["bin_edges"] = recorded_table(rows, "bin_edges", n_bins + 1)
         return cls(recorded_epochs(rows), **tables, name=name).plot(ax, **plot_options)
 
@@ -271,7 +271,7 @@ class ConfidenceDynamicsDisplay(Framed):
         if linestyle is None:
             linestyle = LINESTYLES[count_runs(self.axes_) % len(LINESTYLES)]
         self.bounds_: list[Any] = []
-        self.lines_: dict[str, list[Line2D]] = {each: [] for each in quantities}
+        self.lines_: dict[str, list[Line2D]] = {quantity: [] for quantity in quantities}
         for panel, index in zip(self.axes_[0], self.bins_, strict=True):
             self._draw_bounds(panel, index)
             for quantity, lines in self.lines_.items():

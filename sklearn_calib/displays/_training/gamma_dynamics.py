@@ -61,8 +61,8 @@ class GammaDynamicsDisplay(Framed):
         Epoch numbers.
 
     gamma : ndarray of shape (n_epochs, n_bins)
-        Gamma of each bin after each epoch; nan where the bin was not used, which leaves
-        a gap in the line.
+        Gamma of each bin after each epoch; nan where the bin was not used, which
+        interrupts the line.
 
     calibration_gap : ndarray of shape (n_epochs, n_bins)
         Mean confidence minus accuracy of each bin, in [-1, 1]; nan as in `gamma`.

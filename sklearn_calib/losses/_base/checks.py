@@ -326,7 +326,7 @@ def check_weight(sample_weight: Tensor, values: Tensor) -> Tensor:
             f"{tuple(sample_weight.shape)}. Pass one weight per sample."
         )
     if can_check_values(sample_weight):
-        low, high = (each.item() for each in sample_weight.detach().aminmax())
+        low, high = (end.item() for end in sample_weight.detach().aminmax())
         if not (low >= 0 and high < math.inf):
             raise ValueError(
                 "sample_weight must be non-negative and finite, got weights in "

@@ -82,7 +82,7 @@ def loss_function(loss: _Loss) -> _Loss:
 def find_check(hint: Any) -> Check | None:
     """Return the check that a type contains, or None."""
     if get_origin(hint) in (Union, UnionType):
-        others = [each for each in get_args(hint) if each is not NoneType]
+        others = [part for part in get_args(hint) if part is not NoneType]
         check = find_check(others[0]) if len(others) == 1 else None
         return check and checking(_check_unless_none, inner=check)
     if get_origin(hint) is Annotated:
@@ -111,16 +111,14 @@ def parameters_of(
 
     It checks and stores them, and then runs its body, which may start a state.
     """
-    own = [
-        each
-        for each in inspect.signature(loss).parameters.values()
-        if each.kind in (each.KEYWORD_ONLY, each.VAR_KEYWORD)
-        and Tensor not in (each.annotation, *get_args(each.annotation))
+    parameters = [
+        p
+        for p in inspect.signature(loss).parameters.values()
+        if p.kind in (p.KEYWORD_ONLY, p.VAR_KEYWORD)
+        and Tensor not in (p.annotation, *get_args(p.annotation))
     ]
-    defaults = {
-        each.name: each.default for each in own if each.default is not each.empty
-    }
-    is_open = any(each.kind is each.VAR_KEYWORD for each in own)
+    defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
+    is_open = any(p.kind is p.VAR_KEYWORD for p in parameters)
     checks: Mapping[str, Check] = getattr(loss, "checks", {})
 
     def decorate(start: Callable[[Any], None]) -> Callable[..., None]:
@@ -141,7 +139,7 @@ def parameters_of(
 
         # As in `loss_function`, attributes that type checkers do not know.
         itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        signature = inspect.Signature([itself, *own], return_annotation=None)
+        signature = inspect.Signature([itself, *parameters], return_annotation=None)
         __init__.__signature__ = signature  # type: ignore[attr-defined]
         __init__.function = loss  # type: ignore[attr-defined]
         return __init__
@@ -186,9 +184,9 @@ def _mean_over_labels(
     """Return the mean loss over the labels of each sample, reduced over the samples."""
     logits, target = check_batch(logits, target, soft=True)
     rows, labels = _label_pairs(target)
-    each = loss(logits[rows], labels, reduction="none", **params)
-    values = each.new_zeros(len(logits))
-    values = values.index_add(0, rows, target[rows, labels] * each)
+    losses = loss(logits[rows], labels, reduction="none", **params)
+    values = losses.new_zeros(len(logits))
+    values = values.index_add(0, rows, target[rows, labels] * losses)
     return reduce_loss(values, reduction, sample_weight)
 
 

@@ -53,7 +53,7 @@ def _is_known(loss: Any) -> bool:
 def _own_names(loss: Any) -> set[str] | None:
     """Return the parameter names of a loss, or None if any name may be valid."""
     signature = _signature(loss)
-    is_open = any(each.kind is each.VAR_KEYWORD for each in signature.values())
+    is_open = any(p.kind is p.VAR_KEYWORD for p in signature.values())
     if not _is_known(loss) or (is_open and not _has_base(loss)):
         return None
     return set(signature) - {"base_params"}
@@ -129,10 +129,10 @@ class ReducedLoss(nn.Module):
         cls, function: Callable[..., Tensor] | None = None, **kwargs: Any
     ) -> None:
         super().__init_subclass__(**kwargs)
-        own: Any = vars(cls).get("__init__")
-        derived_from = getattr(own, "function", None)
-        if own is not None and derived_from is None:
-            cls.__init__ = _checks_keywords(own)  # type: ignore[method-assign]
+        constructor: Any = vars(cls).get("__init__")
+        derived_from = getattr(constructor, "function", None)
+        if constructor is not None and derived_from is None:
+            cls.__init__ = _checks_keywords(constructor)  # type: ignore[method-assign]
         function = derived_from or function
         if function is not None:
             cls._take_from(function)

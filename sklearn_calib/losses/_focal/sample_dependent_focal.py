@@ -142,7 +142,7 @@ def _check_schedule(gammas: Sequence[float], thresholds: Sequence[float]) -> Non
             )
     for index, gamma in enumerate(gammas):
         check_nonnegative(f"gammas[{index}]", gamma)
-    are_numbers = all(isinstance(each, Real) for each in thresholds)
+    are_numbers = all(isinstance(threshold, Real) for threshold in thresholds)
     if not (are_numbers and all(a < b for a, b in pairwise((0, *thresholds, 1)))):
         raise ValueError(
             f"thresholds must be increasing and in (0, 1), got {shown(thresholds)}. "

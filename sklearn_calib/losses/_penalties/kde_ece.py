@@ -268,5 +268,5 @@ def _find_bandwidth(
         return (density * counts).sum()
 
     # One value is read from the device, not one for each bandwidth.
-    best = torch.stack([likelihood(each) for each in BANDWIDTHS]).argmax()
+    best = torch.stack([likelihood(bandwidth) for bandwidth in BANDWIDTHS]).argmax()
     return BANDWIDTHS[int(best)]

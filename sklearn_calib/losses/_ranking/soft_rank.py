@@ -186,7 +186,7 @@ def _each(
         for each, dim in zip(inputs, in_dims, strict=True)
     ]
     results = [soft_rank_op(*one) for one in zip(*batches, strict=True)]
-    ranks, pools = (torch.stack(each) for each in zip(*results, strict=True))
+    ranks, pools = (torch.stack(parts) for parts in zip(*results, strict=True))
     return (ranks, pools), (0, 0)
 
 

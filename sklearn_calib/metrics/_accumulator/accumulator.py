@@ -416,7 +416,7 @@ class CalibrationAccumulator(Accumulator):
         if metric is not expected_calibration_error or options:
             raise ValueError(
                 "metric must be expected_calibration_error without options, or one of "
-                f"{[each.__name__ for each in RANKINGS]}, got {shown(metric)} with "
+                f"{[metric.__name__ for metric in RANKINGS]}, got {shown(metric)} with "
                 f"{options}. No bound is known for others."
             )
         if self.strategy == "uniform":
@@ -736,7 +736,7 @@ class CalibrationAccumulator(Accumulator):
         """Return the modes as a list."""
         modes = [self.mode] if isinstance(self.mode, str) else list(self.mode)
         if not modes or any(
-            each not in [*MODES] or modes.count(each) > 1 for each in modes
+            mode not in [*MODES] or modes.count(mode) > 1 for mode in modes
         ):
             raise ValueError(
                 f"mode must be one or several of {sorted(MODES)}, got "

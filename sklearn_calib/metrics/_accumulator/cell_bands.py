@@ -29,8 +29,8 @@ def band_of_bins(
     weight, _, correct, squares, _ = cells.with_squares()
     if interval == "clopper-pearson":
         mass, n_correct, squares = (
-            np.bincount(bins, each, grid.n_bins).astype(float)
-            for each in (weight, correct, squares)
+            np.bincount(bins, values, grid.n_bins).astype(float)
+            for values in (weight, correct, squares)
         )
         accuracy = n_correct / np.where(mass > 0, mass, np.nan)
         count = mass / weight_of_one(mass, squares)

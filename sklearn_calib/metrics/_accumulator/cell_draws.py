@@ -43,25 +43,25 @@ class CellSample(Resample):
         )
 
     def draw_all(self, seed: int) -> dict[str, Array]:
-        counts, unit = self._counts
-        return {"weight": unit * rng_of(seed).poisson(counts)}
+        counts, scale = self._counts
+        return {"weight": scale * rng_of(seed).poisson(counts)}
 
     def draw_half(self, seed: int) -> dict[str, Array]:
-        counts, unit = self._counts
-        return {"weight": unit * rng_of(seed).binomial(whole(counts), 0.5)}
+        counts, scale = self._counts
+        return {"weight": scale * rng_of(seed).binomial(whole(counts), 0.5)}
 
     def draw_calibrated(self, seed: int) -> dict[str, Array]:
-        n_samples, chance, unit = self._calibrated
+        n_samples, chance, scale = self._calibrated
         correct = rng_of(seed).binomial(n_samples, chance)
-        return {"weight": unit * np.array([correct, n_samples - correct])}
+        return {"weight": scale * np.array([correct, n_samples - correct])}
 
     def leave_out(self, _: np.random.RandomState, seed: int) -> tuple[Draw, int]:
-        counts, unit = self._counts
+        counts, scale = self._counts
         parts = np.full(JACKKNIFE_PARTS, 1 / JACKKNIFE_PARTS)
         drawn = rng_of(seed).multinomial(whole(counts), parts)
 
         def leave_out(part: int) -> dict[str, Array]:
-            return {"weight": unit * np.maximum(0, counts - drawn[..., part])}
+            return {"weight": scale * np.maximum(0, counts - drawn[..., part])}
 
         return leave_out, JACKKNIFE_PARTS
 
@@ -69,8 +69,8 @@ class CellSample(Resample):
     def _calibrated(self) -> tuple[Ints, Floats, Floats]:
         """Return the numbers of samples, the confidences and the weight of a sample."""
         weight, squares = self.cells.with_squares()[[0, 3]]
-        unit = weight_of_one(weight, squares)
-        return whole(weight / unit), np.clip(self._mean, 0, 1), unit
+        scale = weight_of_one(weight, squares)
+        return whole(weight / scale), np.clip(self._mean, 0, 1), scale
 
     @cached_property
     def _mean(self) -> Floats:
@@ -88,8 +88,8 @@ class CellSample(Resample):
         weight, _, correct, squares, of_correct = self.cells.with_squares()
         both = np.maximum(0, [correct, weight - correct])
         of_both = np.maximum(0, [of_correct, squares - of_correct])
-        unit = weight_of_one(both, of_both)
-        return both / unit, unit
+        scale = weight_of_one(both, of_both)
+        return both / scale, scale
 
 
 def whole(counts: Floats) -> Ints:
@@ -102,5 +102,5 @@ def weight_of_one(weight: Floats, squares: Floats) -> Floats:
 
     The squares of very small weights are zero, too.
     """
-    unit = np.divide(squares, weight, where=weight > 0, out=np.ones_like(weight))
-    return np.where(unit > 0, unit, 1.0)
+    scale = np.divide(squares, weight, where=weight > 0, out=np.ones_like(weight))
+    return np.where(scale > 0, scale, 1.0)

@@ -95,7 +95,7 @@ def metric_and_options(
 ) -> tuple[Metric, Options]:
     """Return the function and all options of the metric that `method` received."""
     function, options = without_partial(metric, options)
-    is_binned = any(function is each for each in BINNED)
+    is_binned = any(function is binned for binned in BINNED)
     known = metric
     if is_binned and mode == "classwise":
         known = classwise_calibration_error
@@ -106,7 +106,7 @@ def metric_and_options(
 def modes_of(metric: Metric) -> set[str]:
     """Return the values of the parameter `mode` of a metric of this package."""
     constraints = getattr(metric, "_skl_parameter_constraints", {}).get("mode", [])
-    options = (each.options for each in constraints if isinstance(each, StrOptions))
+    options = (rule.options for rule in constraints if isinstance(rule, StrOptions))
     return set().union(*options)
 
 

@@ -592,7 +592,7 @@ def _isotonic_error(samples: Any, norm: str, average: str) -> float:
             'inputs, got "isotonic". Convert them to numpy arrays.'
         )
     errors = [
-        isotonic_calibration_error(*each, norm) for each in samples_by_class(samples)
+        isotonic_calibration_error(*data, norm) for data in samples_by_class(samples)
     ]
     if not is_classwise:
         return errors[0]

@@ -221,15 +221,15 @@ def residuals(proba: Floats, codes: Ints) -> Floats:
 
 def kernel_function(kernel: str, bandwidth: float | str, proba: Floats) -> Kernel:
     """Return the kernel, a function of two sets of predictions."""
-    unit = bandwidth if not isinstance(bandwidth, str) else _median_distance(proba)
+    scale = bandwidth if not isinstance(bandwidth, str) else _median_distance(proba)
 
     def similarity(rows: Floats, columns: Floats) -> Floats:
         if kernel == "laplacian":
             values = cdist(rows, columns)
-            values /= -unit
+            values /= -scale
         else:
             values = cdist(rows, columns, "sqeuclidean")
-            values /= -2 * unit**2
+            values /= -2 * scale**2
         return np.exp(values, out=values)
 
     return similarity

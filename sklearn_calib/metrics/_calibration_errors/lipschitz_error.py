@@ -31,8 +31,8 @@ STEP_FRACTION = 0.995
 # Steps that leave this neighbourhood of the central path are rejected, as the method
 # may cycle there.
 CENTRAL = 1e-3
-# For smaller gaps, the ratio of dual variable and slack would overflow.
-SMALLEST_GAP = 1e-100
+# For smaller spacing, the ratio of dual variable and slack would overflow.
+SMALLEST_SPACING = 1e-100
 
 
 @declare_interval(is_error=True)
@@ -284,7 +284,7 @@ def _log_gap(value: Floats, fraction: Floats, frequency: Floats) -> Floats:
 def minimize_lipschitz(
     slope: Callable[[Floats], Floats],
     curvature: Callable[[Floats], Floats],
-    gaps: Floats,
+    spacing: Floats,
     bound: float,
     *,
     tolerance: float = 1e-13,
@@ -292,7 +292,8 @@ def minimize_lipschitz(
 ) -> Floats:
     """Minimise a sum of convex functions f_i(x_i) under Lipschitz constraints.
 
-    The constraints are ``abs(x[i + 1] - x[i]) <= gaps[i]`` and ``abs(x[i]) <= bound``.
+    The constraints are ``abs(x[i + 1] - x[i]) <= spacing[i]`` and
+    ``abs(x[i]) <= bound``.
 
     Parameters
     ----------
@@ -301,7 +302,7 @@ def minimize_lipschitz(
         should be of the order of 1 / n_values, and third derivatives not larger than
         second derivatives.
 
-    gaps : ndarray of shape (n_values - 1,)
+    spacing : ndarray of shape (n_values - 1,)
         Positive, may be infinite.
 
     bound : float
@@ -333,9 +334,10 @@ def minimize_lipschitz(
     .. [1] S. Mehrotra, "On the Implementation of a Primal-Dual Interior Point Method",
        SIAM Journal on Optimization 2, 1992.
     """
-    x = np.zeros(len(gaps) + 1)
-    # Gaps between values within the bounds are at most twice the bound.
-    limits = np.append(np.clip(gaps, SMALLEST_GAP, 4 * bound), np.full(len(x), bound))
+    x = np.zeros(len(spacing) + 1)
+    # Differences of values within the bounds are at most twice the bound.
+    spacing = np.clip(spacing, SMALLEST_SPACING, 4 * bound)
+    limits = np.append(spacing, np.full(len(x), bound))
     slack = limits + np.zeros((2, 1))
     dual = 0.01 / len(x) / slack
     for _ in range(max_iter):
@@ -366,8 +368,8 @@ def minimize_lipschitz(
 
 def _adjoint(forces: Floats) -> Floats:
     """Return the total force on each x, from constraints on differences and on x."""
-    n_gaps = len(forces) // 2
-    return forces[n_gaps:] - np.diff(forces[:n_gaps], prepend=0.0, append=0.0)
+    n_spacings = len(forces) // 2
+    return forces[n_spacings:] - np.diff(forces[:n_spacings], prepend=0.0, append=0.0)
 
 
 def _newton_step(
@@ -379,21 +381,21 @@ def _newton_step(
     the constraints on differences. They are not eliminated, as the large stiffness of
     an almost active constraint would absorb the curvature by rounding.
     """
-    n_gaps = len(residual) - 1
-    size = max(1, 2 * n_gaps)  # LAPACK does not take empty arrays
+    n_spacings = len(residual) - 1
+    size = max(1, 2 * n_spacings)  # LAPACK does not take empty arrays
     stiffness = (dual / slack).sum(axis=0)
-    system = np.zeros((3, 2 * n_gaps + 1))
-    system[1, ::2] = curvature + stiffness[n_gaps:]
-    system[1, 1::2] = -1 / stiffness[:n_gaps]
+    system = np.zeros((3, 2 * n_spacings + 1))
+    system[1, ::2] = curvature + stiffness[n_spacings:]
+    system[1, 1::2] = -1 / stiffness[:n_spacings]
     system[0, 1::2], system[0, 2::2] = -1.0, 1.0
     system[2, :-1] = system[0, 1:]
 
     def step(products: Any) -> tuple[Floats, Floats, Floats]:
         wanted = products / slack - dual
         force = wanted[0] - wanted[1]
-        right = np.empty(2 * n_gaps + 1)
-        right[::2] = -residual - force[n_gaps:]
-        right[1::2] = -force[:n_gaps] / stiffness[:n_gaps]
+        right = np.empty(2 * n_spacings + 1)
+        right[::2] = -residual - force[n_spacings:]
+        right[1::2] = -force[:n_spacings] / stiffness[:n_spacings]
         # The checks of `scipy.linalg` take longer than the solution.
         *_, solution, failure = dgtsv(
             system[2, :size], system[1], system[0, -size:], right
@@ -402,7 +404,7 @@ def _newton_step(
             raise np.linalg.LinAlgError("The curvature must be finite and positive.")
         dx = solution[::2]
         # More precise than the difference of dx, which has the rounding errors of x.
-        difference = (solution[1::2] - force[:n_gaps]) / stiffness[:n_gaps]
+        difference = (solution[1::2] - force[:n_spacings]) / stiffness[:n_spacings]
         change = -SIDES * np.append(difference, dx)
         return dx, change, wanted - dual / slack * change
 

@@ -174,7 +174,7 @@ def smooth_expected_calibration_error(
     """
     data = y_true, y_proba, labels, sample_weight, mode, pos_label
     evaluated = samples_by_class(read_samples(*data))
-    results = [_smooth_error(*each, bandwidth) for each in evaluated]
+    results = [_smooth_error(*column, bandwidth) for column in evaluated]
     errors, bandwidths = np.array(results).T
     error = float(np.mean(errors))
     if not return_bandwidth:

@@ -120,7 +120,7 @@ def averaged_two_bin_error(
     0.00863
     """
     data = y_true, y_proba, labels, sample_weight, mode, pos_label
-    return sum(_two_bin_error(*sums_by_value(*each)) for each in _evaluated(*data))
+    return sum(_two_bin_error(*sums_by_value(*column)) for column in _evaluated(*data))
 
 
 @declare_interval(is_error=True, power=1)
@@ -205,7 +205,7 @@ def quantile_squared_error(
     0.02563
     """
     data = y_true, y_proba, labels, sample_weight, mode, pos_label
-    return sum(_binned_error(*each, n_bins) for each in _evaluated(*data))
+    return sum(_binned_error(*column, n_bins) for column in _evaluated(*data))
 
 
 def _evaluated(*data: Any) -> Iterator[Column]:

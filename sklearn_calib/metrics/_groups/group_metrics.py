@@ -227,14 +227,15 @@ def per_group(
         settings |= {"n_resamples": n_resamples, "random_state": random_state}
         settings |= {"n_jobs": n_jobs, "verbose": verbose}
         _check_names(metric)
-        for each in metric.values():
-            check_options(each, {}, per_group)
+        for score in metric.values():
+            check_options(score, {}, per_group)
             # A warning is issued once, not for each metric.
-            settings["labels"] = known_labels(each, y_true, y_proba, settings["labels"])
+            labels = known_labels(score, y_true, y_proba, labels)
+        settings["labels"] = labels
         return _side_by_side(
             {
-                name: per_group(each, y_true, y_proba, **settings)
-                for name, each in metric.items()
+                name: per_group(score, y_true, y_proba, **settings)
+                for name, score in metric.items()
             }
         )
     metric = with_options(metric, options, per_group)

@@ -157,7 +157,7 @@ def multicalibration_error(
         order = order[weight[order] > 0]
         value = value[order].astype(np.float64)
         data = value, outcome[order] - value, weight[order]
-        errors += [_largest_gap(*data, each[order], scale) for each in families]
+        errors += [_largest_gap(*data, codes[order], scale) for codes in families]
     return max(errors)
 
 
@@ -167,7 +167,7 @@ def _families(groups: ArrayLike, n_samples: int) -> list[Ints]:
     everyone = np.zeros(n_samples, dtype=np.int64)
     families = [*encode_groups(frame, distinct_values(frame)).T, everyone]
     # Small integers are sorted in linear time.
-    return [each.astype(np.min_scalar_type(each.max())) for each in families]
+    return [codes.astype(np.min_scalar_type(codes.max())) for codes in families]
 
 
 def _largest_gap(

@@ -228,7 +228,7 @@ def calibration_slope(
         columns = list(samples_by_class(samples))
         value, _, weight = columns[0]
         clusters = read_clusters(clusters, len(value), weight)
-        results = [_recalibrate(*each, clusters) for each in columns]
+        results = [_recalibrate(*column, clusters) for column in columns]
         estimate, error = np.array(results).transpose(1, 2, 0)
     level = (1 + confidence_level) / 2
     size = ndtri(level)
@@ -238,7 +238,7 @@ def calibration_slope(
     if mode in {"classwise", "multinomial"}:
         return CalibrationSlopeResult(*estimate, *ends)
     return CalibrationSlopeResult(
-        *(float(each[0]) for each in estimate),
+        *(float(values[0]) for values in estimate),
         *((float(low), float(high)) for low, high in ends[:, 0]),
     )
 
@@ -281,11 +281,11 @@ def _recalibrate(
     if not has_converged:
         _warn("slope and intercept", "they depend on samples of negligible weight")
         return [np.nan, np.nan, large], [np.nan, np.nan, error]
-    margin = slope * x + intercept
+    predictor = slope * x + intercept
     if clusters is None:
-        errors = _errors_of_line(x, margin, weight)
+        errors = _errors_of_line(x, predictor, weight)
     else:
-        errors = _errors_of_clusters(features, margin, outcome, weight, clusters)
+        errors = _errors_of_clusters(features, predictor, outcome, weight, clusters)
     return [slope, intercept, large], [*errors, error]
 
 
@@ -339,29 +339,29 @@ def _excess(shift: float, x: Floats, frequency: float, weight: Floats) -> Any:
     return np.average(expit(x + shift), weights=weight) - frequency
 
 
-def _weigh(margin: Floats, weight: Floats) -> tuple[Floats, Floats]:
+def _weigh(predictor: Floats, weight: Floats) -> tuple[Floats, Floats]:
     """Return the variances of the outcomes, and their products with the weights."""
-    # Not p (1 - p), which is 0 for a large margin.
-    variance = expit(margin) * expit(-margin)
+    # Not p (1 - p), which is 0 for a large predictor.
+    variance = expit(predictor) * expit(-predictor)
     return variance, weight * variance
 
 
-def _errors_of_line(x: Floats, margin: Floats, weight: Floats) -> list[float]:
+def _errors_of_line(x: Floats, predictor: Floats, weight: Floats) -> list[float]:
     """Return the standard errors of slope and intercept."""
-    variance, mass = _weigh(margin, weight)
+    variance, mass = _weigh(predictor, weight)
     center = np.average(x, weights=mass)
     slope = weight * (x - center) / (mass @ (x - center) ** 2)
     intercept = weight / mass.sum() - center * slope
-    return [float(np.sqrt(variance @ each**2)) for each in (slope, intercept)]
+    return [float(np.sqrt(variance @ row**2)) for row in (slope, intercept)]
 
 
 def _errors_of_clusters(
-    features: Floats, margin: Floats, outcome: Bools, weight: Floats, clusters: Ints
+    features: Floats, predictor: Floats, outcome: Bools, weight: Floats, clusters: Ints
 ) -> list[float]:
     """Return the standard errors of the coefficients, from the scores of clusters."""
-    _, mass = _weigh(margin, weight)
-    residual = weight * (outcome - expit(margin))
+    _, mass = _weigh(predictor, weight)
+    residual = weight * (outcome - expit(predictor))
     squares = features[:, :, None] * features[:, None] * mass[:, None, None]
     scores = sum_clusters(features * residual[:, None], clusters)
     covariance = sandwich(scores, sum_clusters(squares, clusters))
-    return [float(each) for each in np.sqrt(covariance.diagonal())]
+    return np.sqrt(covariance.diagonal()).tolist()

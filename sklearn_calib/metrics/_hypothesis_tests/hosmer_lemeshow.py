@@ -215,13 +215,13 @@ def hosmer_lemeshow_test(
     proba, codes = proba[order], codes[order]
     starts = np.flatnonzero(np.diff(index[order])) + 1
     bins = np.split(proba, starts), np.split(codes, starts)
-    open_classes = [_open_classes(each) for each in bins[0]]
+    open_classes = [_open_classes(part) for part in bins[0]]
     _check_work(open_classes)
     laws = [
-        _bin_law(each, in_double(each), is_open, variance)
-        for each, is_open in zip(bins[0], open_classes, strict=True)
+        _bin_law(part, in_double(part), is_open, variance)
+        for part, is_open in zip(bins[0], open_classes, strict=True)
     ]
-    counts = (np.bincount(each, minlength=proba.shape[1]) for each in bins[1])
+    counts = (np.bincount(codes, minlength=proba.shape[1]) for codes in bins[1])
     statistic = sum(
         float(law.chi_square(each)) for law, each in zip(laws, counts, strict=True)
     )
@@ -271,7 +271,7 @@ def _open_classes(proba: Floats) -> Bools:
 def _check_work(open_classes: list[Bools]) -> None:
     """Raise an error if the computation would take minutes."""
     most = max(map(np.count_nonzero, open_classes))
-    work = sum(float(np.count_nonzero(each)) ** 3 for each in open_classes)
+    work = sum(float(np.count_nonzero(is_open)) ** 3 for is_open in open_classes)
     if work > MOST_WORK:
         raise ValueError(
             "y_proba must have fewer classes for this number of bins, because the time "
@@ -330,13 +330,13 @@ def _bin_law(given: Floats, proba: Floats, is_open: Bools, variance: str) -> Bin
     residual = -proba
     residual[every, likely] = rest[every, likely]
     counts, deviation = np.bincount(likely, minlength=len(mass)), residual.sum(axis=0)
-    each, rest = proba[:, kept], rest[:, kept]
+    proba, rest = proba[:, kept], rest[:, kept]
     if variance == "bin":
-        each, rest = (
-            np.broadcast_to(one.mean(axis=0), one.shape) for one in (each, rest)
+        proba, rest = (
+            np.broadcast_to(one.mean(axis=0), one.shape) for one in (proba, rest)
         )
-    covariance = -each.T @ each
-    np.fill_diagonal(covariance, (each * rest).sum(axis=0))
+    covariance = -proba.T @ proba
+    np.fill_diagonal(covariance, (proba * rest).sum(axis=0))
     noise = np.sqrt(covariance.diagonal())
     value, direction = np.linalg.eigh(covariance / noise / noise[:, None])
     seen = value > 1e-10

@@ -321,13 +321,13 @@ def fit_recalibration(data: Ratios, *, slopes: bool) -> Fit | None:
             "snk,nk->sk", terms, data.weight[:, None] * (data.outcome - proba[:, 1:])
         )
         information = _information(terms, proba, data.weight)
-        unit = np.sqrt(information.diagonal())
-        if not unit.all():
+        scale = np.sqrt(information.diagonal())
+        if not scale.all():
             return None
-        scaled = information / np.outer(unit, unit)
+        scaled = information / np.outer(scale, scale)
         if np.linalg.eigvalsh(scaled)[0] < SINGULAR:
             return None
-        inverse = np.linalg.inv(scaled) / np.outer(unit, unit)
+        inverse = np.linalg.inv(scaled) / np.outer(scale, scale)
         step = (inverse @ slope.ravel()).reshape(coef.shape)
         gain = (slope * step).sum()
         if gain <= 1e-10 * loss:
@@ -382,14 +382,14 @@ def log_loss_of_predictions(data: Ratios) -> float:
 class Null(NamedTuple):
     """Recalibration that changes nothing: terms, coefficients and probabilities.
 
-    `information` has a diagonal of ones; `unit` contains the roots of its diagonal.
+    `information` has a diagonal of ones; `scale` contains the roots of its diagonal.
     """
 
     terms: Floats
     coef: Floats
     proba: Floats
     information: Floats
-    unit: Floats
+    scale: Floats
 
 
 def _null(data: Ratios) -> Null:
@@ -397,9 +397,9 @@ def _null(data: Ratios) -> Null:
     coef = np.repeat([[0.0], [1.0]], data.x.shape[1], axis=1)
     _, proba = _log_loss(coef, terms, 0, data)
     information = _information(terms, proba, data.weight)
-    unit = np.sqrt(information.diagonal())
-    unit[unit == 0] = 1
-    return Null(terms, coef, proba, information / np.outer(unit, unit), unit)
+    scale = np.sqrt(information.diagonal())
+    scale[scale == 0] = 1
+    return Null(terms, coef, proba, information / np.outer(scale, scale), scale)
 
 
 def _asymptotic_pvalue(statistic: float, data: Ratios) -> float:
@@ -409,7 +409,7 @@ def _asymptotic_pvalue(statistic: float, data: Ratios) -> float:
         null = _null(data)
         variance = _information(null.terms, null.proba, data.weight**2)
         inverse = np.linalg.pinv(null.information, rcond=SINGULAR, hermitian=True)
-        product = inverse @ (variance / np.outer(null.unit, null.unit))
+        product = inverse @ (variance / np.outer(null.scale, null.scale))
         mean, square = np.trace(product), (product * product.T).sum()
         factor, df = square / mean, mean**2 / square
     return float(chi2.sf(statistic / factor, df))
@@ -451,9 +451,9 @@ def _likelihood_ratio(data: Ratios, null: Null, inverse: Floats) -> float:
     for _ in range(MAX_STEPS):
         slope = np.einsum("snk,nk->sk", terms, weight * (data.outcome - proba[:, 1:]))
         variance = weight * proba[:, 1:] * _complement(proba)[:, 1:]
-        unit = np.sqrt(np.einsum("snk,nk->sk", squares, variance))
-        unit[unit == 0] = 1
-        step = (inverse @ (slope / unit).ravel()).reshape(coef.shape) / unit
+        scale = np.sqrt(np.einsum("snk,nk->sk", squares, variance))
+        scale[scale == 0] = 1
+        step = (inverse @ (slope / scale).ravel()).reshape(coef.shape) / scale
         if (slope * step).sum() < PRECISION * np.sqrt(coef.size):
             break
         length = 1.0
@@ -492,8 +492,8 @@ def _information(terms: Floats, proba: Floats, weight: Floats) -> Floats:
     information = -(rows.T * weight) @ rows
     n_terms, _, n_classes = terms.shape
     blocks = information.reshape(n_terms, n_classes, n_terms, n_classes)
-    each = np.arange(n_classes)
+    diagonal = np.arange(n_classes)
     # Not the difference of p and p squared, which cancel where p is close to 1.
     scaled = terms * (weight[:, None] * (proba * rest))
-    blocks[:, each, :, each] = np.einsum("snk,tnk->kst", scaled, terms)
+    blocks[:, diagonal, :, diagonal] = np.einsum("snk,tnk->kst", scaled, terms)
     return information

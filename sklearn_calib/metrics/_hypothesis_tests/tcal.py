@@ -204,15 +204,15 @@ def _pair_sums(residual: Floats, starts: list[Ints], power: int) -> Iterator[Flo
     by a power of its number of samples, and all by the number of samples.
     """
     n_samples = residual.shape[1]
-    own = np.einsum("dnc,dnc->dn", residual, residual)
+    squares = np.einsum("dnc,dnc->dn", residual, residual)
     first: Array = np.arange(n_samples)
     for start in starts:
         # The bins of a scale consist of bins of the finer one.
         members = np.searchsorted(first, start)
         residual = np.add.reduceat(residual, members, axis=1)
-        own = np.add.reduceat(own, members, axis=1)
+        squares = np.add.reduceat(squares, members, axis=1)
         first, size = start, np.diff(start, append=n_samples)
-        pairs = np.einsum("dbc,dbc->db", residual, residual) - own
+        pairs = np.einsum("dbc,dbc->db", residual, residual) - squares
         yield pairs @ np.where(size > 1, 1 / size**power, 0) / n_samples
 
 
@@ -224,14 +224,14 @@ def _null_variances(values: Floats, starts: list[Ints]) -> Floats:
         pairs = _covariance_products(values)
         for scale, start in enumerate(starts):
             size = np.diff(start, append=len(values))
-            own = np.repeat(np.arange(len(size)), size)
-            sums = np.where(own[:, None] == own, pairs, 0).sum(axis=1)
-            total[scale] = sums @ (1 / size[own] ** 2) / len(values)
+            bin_of = np.repeat(np.arange(len(size)), size)
+            sums = np.where(bin_of[:, None] == bin_of, pairs, 0).sum(axis=1)
+            total[scale] = sums @ (1 / size[bin_of] ** 2) / len(values)
         return 2 / len(values) * total
     for k in range(values.shape[1]):
         covariance = -values * values[:, [k]]
         covariance[:, k] += values[:, k]
-        total += [float(each[0]) for each in _pair_sums(covariance[None], starts, 2)]
+        total += [float(sums[0]) for sums in _pair_sums(covariance[None], starts, 2)]
     # Differences of sums are negative by rounding errors.
     return 2 / len(values) * np.maximum(total, 0)
 

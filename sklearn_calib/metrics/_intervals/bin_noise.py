@@ -209,7 +209,7 @@ def _power_sums(
 
 
 def _pattern(
-    deviation: Floats, cells: Ints, rank: Ints, n_cells: int, unit: Any
+    deviation: Floats, cells: Ints, rank: Ints, n_cells: int, scale: Any
 ) -> Floats:
     """Return centred sums of groups of samples, scaled to variance 1 in each cell.
 
@@ -223,7 +223,7 @@ def _pattern(
     ).reshape(n_groups, n_cells)
     sums -= sums.mean(axis=0)
     size = np.sqrt((sums**2).sum(axis=0))
-    return sums / np.where(size > 1e-12 * unit, size, np.inf)
+    return sums / np.where(size > 1e-12 * scale, size, np.inf)
 
 
 def _draw_outcomes(
@@ -318,9 +318,9 @@ def ends_of_mean(
 
     known, seen = gaps.error(gaps.gap * clear, "l1"), unclear(gaps.gap)
     # The bias is smallest if all gaps are equal in standard errors.
-    unit = unclear(size) or 1.0
+    scale = unclear(size) or 1.0
     rise = _move(seen_moved, 1 - tail)
-    equal, most = unit * np.interp(np.array([seen, seen + rise]) / unit, SEEN, TRUE)
+    equal, most = scale * np.interp(np.array([seen, seen + rise]) / scale, SEEN, TRUE)
     high = known + equal + np.hypot(_move(known_moved, 1 - tail), most - equal)
     if known + seen <= np.quantile(null, 1 - tail):
         return 0, high

@@ -295,9 +295,9 @@ def difference_test(
         scale = excess.standard_error(rng) or np.finfo(float).tiny
         bounds = np.array(
             [
-                measure_draws(each.measure, each.split, splits, **progress).mean()
-                - each.upper()
-                for each in (excess, ErrorExcess(*errors[::-1], excess.weight, a))
+                measure_draws(bound.measure, bound.split, splits, **progress).mean()
+                - bound.upper()
+                for bound in (excess, ErrorExcess(*errors[::-1], excess.weight, a))
             ]
         )
         # Far from 0, the probability underflows, but it is not 0.

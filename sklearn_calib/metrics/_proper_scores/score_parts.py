@@ -345,20 +345,20 @@ def losses_in_parts(
             'loss="brier".'
         )
     n_bins = resolve_n_bins(n_bins, len(proba), weight)
-    each, data = PROPER_LOSSES[loss], (codes, proba, weight)
+    values, data = PROPER_LOSSES[loss], (codes, proba, weight)
     if recalibration == "temperature":
         scale = fit_refinement(proba, codes, weight, _as_logits)
-        after = _losses(each, codes, proba, scale)
+        after = _losses(values, codes, proba, scale)
     else:
         by_bins = _bin_frequencies(n_bins, strategy)
         recalibrate = by_bins if recalibration == "bins" else _isotonic
-        after = _losses_by_class(recalibrate, each, *data)
+        after = _losses_by_class(recalibrate, values, *data)
     counts = np.bincount(codes, weight, proba.shape[1])
     # The loss of the frequencies is the same for all samples of a class.
     frequencies = np.broadcast_to(counts / counts.sum(), (len(counts), len(counts)))
-    of_classes = _losses(each, np.arange(len(counts)), frequencies)
+    of_classes = _losses(values, np.arange(len(counts)), frequencies)
     return [
-        float(np.average(_losses(each, codes, proba), weights=weight)),
+        float(np.average(_losses(values, codes, proba), weights=weight)),
         float(np.average(after, weights=weight)),
         float(np.average(of_classes, weights=counts)),
     ]

@@ -285,7 +285,7 @@ def _passed(scores_in: ArrayLike, scores_out: ArrayLike, pos: str) -> Ints:
     n_in, merged = len(scores_in), np.concatenate([scores_in, scores_out])
     rank = np.unique(merged, return_inverse=True)[1]
     parts, size = (rank[:n_in], rank[n_in:]), rank.max() + 1
-    counts = np.array([np.bincount(each, minlength=size) for each in parts])
+    counts = np.array([np.bincount(part, minlength=size) for part in parts])
     counts = counts[:, ::-1] if pos == "in" else counts[::-1]
     return np.insert(counts.cumsum(axis=1), 0, 0, axis=1)
 
