@@ -13,6 +13,7 @@ printed load average tells how busy it was. Run it without `OMP_NUM_THREADS`.
 """
 
 import argparse
+import math
 import os
 import time
 from functools import partial
@@ -72,8 +73,8 @@ def compare_networks(settings, repeats):
     for name, shape, params in NETWORKS:
         X, y = make_data(shape)
         net = NeuralClassifier(**params, max_epochs=1, warm_start=True, random_state=0)
-        net.fit(X, y)  # counts the work
-        work = BATCH * net._work / 1e6
+        weights = sum(w.numel() for w in net.fit(X, y).module_.parameters())
+        work = BATCH * weights * math.prod(shape[1:]) / 1e6
 
         def fit(n_threads, net=net, X=X, y=y):
             net.set_params(n_threads=n_threads).fit(X, y)
@@ -127,7 +128,7 @@ def main():
     load = ", ".join(f"{each:.1f}" for each in os.getloadavg())
     print(f"# torch {torch.__version__}, {n_all} threads, load average {load}")
     heads = "".join(f"{each!s:>10}{'CPU':>8}" for each in settings)
-    print(f"{'network, multiply-adds of a batch':<36}{heads}")
+    print(f"{'network, estimated work of a batch':<36}{heads}")
     compare_networks(settings, args.repeats)
     compare_searches(settings, args.repeats, args.epochs)
     compare_draws()

@@ -12,12 +12,13 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from skorch import NeuralNetClassifier
 from skorch.callbacks import Callback, Checkpoint, EarlyStopping
-from skorch.dataset import Dataset, get_len, unpack_data
+from skorch.dataset import Dataset, unpack_data
 from skorch.helper import SliceDataset
 from skorch.history import History
 from skorch.utils import is_dataset, noop, to_device, to_tensor
 from torch import Tensor
 from torch.nn.functional import one_hot
+from torch.nn.parameter import is_lazy
 from torch.utils.data import IterableDataset
 
 from sklearn_calib._numerics.softmax import softmax
@@ -112,11 +113,9 @@ from sklearn_calib.estimators._neural.params import (
 from sklearn_calib.estimators._neural.placement import (
     AUTO,
     choose_threads,
-    count_work,
     device_of,
     find_device,
     infer_in_parts,
-    needs_work,
     restored_threads,
 )
 from sklearn_calib.estimators._neural.training import FitRun, ValidationScore, valid_acc
@@ -218,7 +217,8 @@ class NeuralClassifier(
 
     n_threads : int or "auto", default="auto"
         Number of torch's threads on the CPU, at most `torch.get_num_threads()`. "auto"
-        is 1, plus 1 for each 25 million multiply-adds in a forward pass of a batch.
+        is 1, plus 1 for each 25 million of weights times samples of a batch, and for
+        images times pixels of a channel.
 
     callbacks : list, default=None
         Additional skorch callbacks, such as `Checkpoint` and `ProgressBar`. Those of
@@ -342,13 +342,12 @@ class NeuralClassifier(
     _data_ndim = None
     _data_names = None
 
-    # Multiply-adds of a forward pass for one sample, None before the first pass.
-    _work: float | None = None
+    # Number of the network's weights.
+    _n_weights = 0
     # Whether the weights come from a file or from a trained module.
     _is_loaded = False
     # Name and checksum of the file that was written last, for each parameter.
     _written: ClassVar[dict[str, list[Any]]] = {}
-    n_threads: int | str = "auto"  # missing in older pickles
 
     __repr__ = BaseEstimator.__repr__
 
@@ -714,6 +713,8 @@ class NeuralClassifier(
             tensors = (*module.parameters(), *module.buffers())
             if any(t.is_floating_point() and t.dtype != dtype for t in tensors):
                 module.to(dtype)  # one that a subclass has added
+        weights = self.module_.parameters()
+        self._n_weights = sum(w.numel() for w in weights if not is_lazy(w))
         return self
 
     def _get_parts(self, names: list[str]) -> list[torch.nn.Module]:
@@ -733,7 +734,6 @@ class NeuralClassifier(
         else:
             module = self.initialized_instance(module, params)
         self.module_ = module.to(getattr(torch, self.dtype))
-        self._work = None
         return self
 
     def _default_module(self) -> type[torch.nn.Module]:
@@ -943,16 +943,10 @@ class NeuralClassifier(
         check_n_predicted(self, n_predicted, dataset)
 
     def infer(self, x: Any, **fit_params: Any) -> Any:
-        """Return the output for a mini-batch; a first pass may count its work."""
-        skorch_infer = partial(explain_floats, super().infer, **fit_params)
-        infer = partial(infer_in_parts, self, skorch_infer, x)
-        n_samples = len(x) if isinstance(x, Tensor) else get_len(x)
-        choose_threads(self, n_samples)
-        if not needs_work(self):
-            return infer()
-        output, self._work = count_work(self, infer, n_samples)
-        choose_threads(self, n_samples)  # the backward pass of the same mini-batch
-        return output
+        """Return the output for a mini-batch, with the threads that it is worth."""
+        choose_threads(self, x)
+        infer = partial(explain_floats, super().infer, **fit_params)
+        return infer_in_parts(self, infer, x)
 
     def _end_training(self, X: Any, y: Any, *, is_interrupted: bool = False) -> None:
         """Notify the callbacks and the net that the training has ended.

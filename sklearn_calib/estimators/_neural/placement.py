@@ -12,8 +12,6 @@ import torch
 from sklearn.utils import check_random_state
 from skorch.dataset import get_len, unpack_data
 from skorch.utils import to_tensor
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import flop_registry
 
 from sklearn_calib._torch.processes import (
     check_same_batch,
@@ -27,7 +25,8 @@ from sklearn_calib._validation.types import Seed
 AUTO = "auto"
 
 # Multiply-adds of a forward pass that are worth a thread: about a millisecond. With
-# less work the threads wait for each other, on a busy machine for most of the time.
+# less work the threads wait for each other, on a busy machine for most of the time, and
+# a forked process hangs with more than one if its parent has used torch's threads.
 PER_THREAD = 25_000_000
 
 # Dropout uses torch's global generator, so two seeded fits in two threads would disturb
@@ -75,31 +74,9 @@ class _Allowed(threading.local):
 _ALLOWED = _Allowed()
 
 
-class WorkCounter(TorchDispatchMode):
-    """Count the multiply-adds of matrix products and convolutions in the context.
-
-    The number of weights would not do, as a convolution uses each of its weights at
-    every position: for images, it is thousands of times too small.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.n_multiply_adds = 0
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        output = func(*args, **kwargs)
-        count = flop_registry.get(func._overloadpacket)
-        if count is not None:
-            self.n_multiply_adds += count(*args, **kwargs, out_val=output) // 2
-        return output
-
-
 @contextmanager
 def restored_threads() -> Iterator[None]:
-    """Let `use_threads` change the number of threads in the context."""
+    """Let `choose_threads` change the number of threads in the context."""
     outer, before = _ALLOWED.n_threads, torch.get_num_threads()
     _ALLOWED.n_threads = before if outer is None else outer
     try:
@@ -109,47 +86,23 @@ def restored_threads() -> Iterator[None]:
         _ALLOWED.n_threads = outer
 
 
-def use_threads(n_threads: int | str, n_multiply_adds: float) -> None:
-    """Set the number of threads for the work of a mini-batch, within a context.
+def choose_threads(net: Any, x: Any) -> None:
+    """Set the number of threads for a mini-batch, within `restored_threads`.
 
-    "auto" is one thread and one more for each `PER_THREAD` multiply-adds. It is never
-    more than outside of the context.
+    "auto" is one thread and one more for each `PER_THREAD` multiply-adds, if each
+    weight is used at all positions of a sample, as those of a convolution are. It is
+    never more than outside of the context.
     """
-    if _ALLOWED.n_threads is None:
+    allowed = _ALLOWED.n_threads
+    if allowed is None or not str(device_of(net)).startswith("cpu"):
         return
+    n_threads = net.n_threads
     if n_threads == "auto":
-        # The work of a compiled network is infinite.
-        n_threads = 1 + int(min(n_multiply_adds / PER_THREAD, _ALLOWED.n_threads))
-    _set_threads(min(int(n_threads), _ALLOWED.n_threads))
-
-
-def choose_threads(net: Any, n_samples: int) -> None:
-    """Set the number of threads; "auto" is one until the work of the net is known.
-
-    A forked process hangs with more if its parent has used torch's threads.
-    """
-    if str(device_of(net)).startswith("cpu"):
-        use_threads(net.n_threads, n_samples * (net._work or 0))
-
-
-def needs_work(net: Any) -> bool:
-    """Return whether the number of threads depends on the work, not counted so far.
-
-    Counting takes a tenth of the time of a short fit.
-    """
-    is_counted = net._work is not None or net.n_threads != "auto"
-    return not is_counted and (_ALLOWED.n_threads or 1) > 1
-
-
-def count_work(net: Any, infer: Callable[[], Any], n_samples: int) -> tuple[Any, float]:
-    """Return an output of a net, and the number of multiply-adds for one sample."""
-    if net.compile:  # its products and convolutions may be fused
-        return infer(), math.inf
-    with WorkCounter() as counter:
-        output = infer()
-    # Recurrent layers are not counted; each of their weights is used at least once.
-    n_weights = sum(p.numel() for p in net.module_.parameters())
-    return output, max(counter.n_multiply_adds / n_samples, n_weights)
+        n_threads = allowed
+        if isinstance(x, torch.Tensor):
+            n_positions = len(x) * math.prod(x.shape[2:])
+            n_threads = 1 + n_positions * net._n_weights // PER_THREAD
+    _set_threads(min(int(n_threads), allowed))
 
 
 def _set_threads(n_threads: int) -> None:

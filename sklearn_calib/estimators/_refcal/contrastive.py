@@ -107,7 +107,7 @@ class ContrastiveNet(NeuralClassifier):
 
     def encode(self, X):
         """Return the embeddings of one mini-batch, without gradients."""
-        choose_threads(self, len(X))
+        choose_threads(self, X)
         with torch.no_grad():
             return self.module_.encoder.eval()(X)
 
