@@ -44,9 +44,6 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
     Raises
     ------
-    ImportError
-        If the model has a network, and safetensors is not installed.
-
     OSError
         If the file cannot be written, because its folder is missing or the disk is
         full, for example.
@@ -91,11 +88,12 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
             f"the safetensors format, got {str(path)!r}. Use "
             f"{str(path.with_suffix('.safetensors'))!r}."
         )
-    safetensors = _import_safetensors() if tensors else None
     with whole_file(path) as part:
-        if safetensors is None:
+        if not tensors:
             part.write_text(text, encoding="utf-8")
             return
+        import safetensors.numpy
+
         arrays = {name: each.copy("C") for name, each in tensors.items()}
         try:
             safetensors.numpy.save_file(arrays, part, metadata={DOCUMENT: text})
@@ -140,9 +138,6 @@ def load(
 
     Raises
     ------
-    ImportError
-        If the file contains a network, and safetensors is not installed.
-
     ValueError
         If the file is damaged, belongs to a later version, or contains anything
         unknown or invalid. The message names the key.
@@ -197,9 +192,10 @@ def _read_file(path: Path) -> tuple[str, dict[str, Array]]:
     # safetensors begins with the length of its header, whose last bytes are zero.
     if b"\0" not in start:
         return path.read_text(encoding="utf-8"), {}
-    safetensors = _import_safetensors()
+    from safetensors import safe_open
+
     try:
-        with safetensors.safe_open(path, framework="numpy") as file:
+        with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in [*file.keys()]}
     except Exception as error:
@@ -231,14 +227,3 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         raise ValueError(f"a key occurs twice among {shown(sorted(found))}.")
     return found
-
-
-def _import_safetensors() -> Any:
-    try:
-        import safetensors.numpy
-    except ImportError as error:
-        raise ImportError(
-            "safetensors must be installed to save and load networks. Run: "
-            'pip install "sklearn-calib[save]".'
-        ) from error
-    return safetensors

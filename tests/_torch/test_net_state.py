@@ -1,19 +1,18 @@
 """Serialization of tensors in plain containers."""
 
-import io
 import json
 import math
-from collections import OrderedDict
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save
 
 from sklearn_calib._torch.net_state import from_bytes, to_bytes
 
 DTYPES = [
     *(torch.float32, torch.float64, torch.float16, torch.bfloat16),
-    *(torch.uint8, torch.int64, torch.bool, torch.complex64),
+    *(torch.uint8, torch.int64, torch.bool),
 ]
 
 
@@ -51,60 +50,30 @@ def test_containers_come_back():
     assert type(again["groups"][0]["betas"]) is tuple
 
 
-def test_versions_of_modules_come_back():
-    state = torch.nn.BatchNorm1d(2).state_dict()
-    again = from_bytes(to_bytes(state))
-    assert type(again) is OrderedDict
-    assert again._metadata == state._metadata
-
-
 @pytest.mark.parametrize("value", [{1, 2}, print, torch.nn.Linear, b"bytes", object()])
 def test_others_are_refused(value):
     with pytest.raises(TypeError, match="must consist of tensors, numbers, strings, "):
         to_bytes({"state": [value]})
 
 
-def test_a_flipped_byte_is_found_or_changes_nothing():
-    """Bytes of the archive that are not data, such as a date, may differ."""
-    content, n_found = to_bytes({"a": torch.arange(5.0)}), 0
-    for position in range(len(content)):
-        flipped = bytearray(content)
-        flipped[position] ^= 0xFF
-        try:
-            again = from_bytes(bytes(flipped))
-        except ValueError:
-            n_found += 1
-        else:
-            assert torch.equal(again["a"], torch.arange(5.0))
-    assert n_found > len(content) / 2
-
-
-def archive(structure, *arrays, save=np.savez):
-    """Return crafted bytes."""
-    file = io.BytesIO()
-    text = np.frombuffer(json.dumps(structure).encode(), np.uint8)
-    save(file, structure=text, **{str(i): each for i, each in enumerate(arrays)})
-    return file.getvalue()
+def test_a_tensor_is_stored_once_for_each_use():
+    value = torch.arange(4)
+    first, second = from_bytes(to_bytes([value, value[:2]]))
+    assert torch.equal(first, value)
+    assert torch.equal(second, value[:2])
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("structure", "message"),
     [
-        (
-            archive(0, np.zeros(10**7, np.uint8), save=np.savez_compressed),
-            r"its \d{5} bytes would become 10000\d{3} bytes",
-        ),
-        (
-            archive(["tensor", 0, "float32", [10**15]], np.zeros(4, np.uint8)),
-            "4 bytes are not torch.float32 of shape",
-        ),
-        (
-            archive(["list", 2 * [["tensor", 0, "uint8", [4]]]], np.zeros(4, np.uint8)),
-            "KeyError: '0'",
-        ),
+        (["list", 2 * [["tensor", "0"]]], "KeyError: '0'"),
+        (["Linear", []], "KeyError: 'Linear'"),
+        ([1, 2, 3], "ValueError: too many values"),
     ],
-    ids=["compressed", "shape", "twice"],
+    ids=["twice", "kind", "length"],
 )
-def test_memory_is_not_more_than_the_file(content, message):
+def test_crafted_structures(structure, message):
+    text = torch.tensor([*json.dumps(structure).encode()], dtype=torch.uint8)
+    content = save({"structure": text, "0": torch.zeros(4)})
     with pytest.raises(ValueError, match=message):
         from_bytes(content)

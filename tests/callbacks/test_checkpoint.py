@@ -184,7 +184,7 @@ def when_written(file):
         lambda _: b"",
         lambda _: b"not a checkpoint",
         lambda _: pickle.dumps({"key": 1}),
-        lambda content: content[:2000] + bytes(2000) + content[4000:],
+        lambda content: content[:20] + bytes(20) + content[40:],
     ],
 )
 def test_damaged_files_are_named(damage, tmp_path):
@@ -199,7 +199,7 @@ def test_damaged_files_are_named(damage, tmp_path):
 
 def test_a_file_of_torch_is_no_checkpoint(tmp_path):
     torch.save({"weights": torch.zeros(3)}, tmp_path / "net.ckpt")
-    with pytest.raises(ValueError, match="a different or damaged file: KeyError"):
+    with pytest.raises(ValueError, match="a different or damaged file: Saf"):
         script.build("cross_entropy", tmp_path / "net.ckpt", 2).fit(X, y)
 
 

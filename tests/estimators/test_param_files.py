@@ -3,7 +3,6 @@
 import io
 import json
 import pickle
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -102,13 +101,6 @@ def test_a_damaged_checkpoint_of_skorch_is_named(tmp_path):
     file.write_bytes(file.read_bytes()[:-100])
     with pytest.raises(ValueError, match=r"f_optimizer must be .*optimizer\.pt'"):
         first.fit(X, y)
-
-
-@pytest.mark.parametrize("method", ["save_params", "load_params"])
-def test_safetensors_is_missing(net, method, monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, "safetensors", None)
-    with pytest.raises(ImportError, match="Run `pip install safetensors`, or set"):
-        getattr(net, method)(f_params=tmp_path / "net", use_safetensors=True)
 
 
 def test_other_errors_of_load_params_are_those_of_skorch(net, tmp_path):

@@ -3,7 +3,6 @@
 import copy
 import json
 import pickle
-import sys
 
 import numpy as np
 import pytest
@@ -148,14 +147,3 @@ def test_other_safetensors_are_refused(net, tmp_path):
 def test_a_missing_file(tmp_path):
     with pytest.raises(FileNotFoundError):
         load(tmp_path / "nowhere.json")
-
-
-def test_safetensors_is_missing(net, fitted, tmp_path, monkeypatch):
-    save(net, tmp_path / "net")
-    monkeypatch.setitem(sys.modules, "safetensors", None)
-    monkeypatch.setitem(sys.modules, "safetensors.numpy", None)
-    for use in (lambda: save(net, tmp_path / "net"), lambda: load(tmp_path / "net")):
-        with pytest.raises(ImportError, match=r'pip install "sklearn-calib\[save\]"'):
-            use()
-    save(fitted[0], tmp_path / "calibrator.json")
-    load(tmp_path / "calibrator.json")

@@ -67,7 +67,6 @@ from sklearn_calib.estimators._neural.net_files import (
     TEMPORARY,
     File,
     build_from_params,
-    check_safetensors,
     get_document_state,
     get_passed_params,
     get_plain_state,
@@ -1080,13 +1079,7 @@ class NeuralClassifier(
 
         **kwargs : dict
             ``f_<name>`` for other modules of the net.
-
-        Raises
-        ------
-        ImportError
-            If `use_safetensors` is True and safetensors is not installed.
         """
-        check_safetensors(use_safetensors)
         files = given_files(
             "save_params", f_params, f_optimizer, f_criterion, f_history, kwargs
         )
@@ -1120,15 +1113,11 @@ class NeuralClassifier(
 
         Raises
         ------
-        ImportError
-            If `use_safetensors` is True and safetensors is not installed.
-
         ValueError
             If a file is damaged, has another format, or belongs to another network, or
             a file of the checkpoint was saved in another epoch than its history; the
             message names the file.
         """
-        check_safetensors(use_safetensors)
         files = given_files(
             "load_params", f_params, f_optimizer, f_criterion, f_history, kwargs
         )

@@ -6,7 +6,6 @@ import zlib
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
@@ -220,15 +219,6 @@ def given_files(method, f_params, f_optimizer, f_criterion, f_history, others):
         **others,
     }
     return {name: file for name, file in files.items() if file is not None}
-
-
-def check_safetensors(is_wanted):
-    """Raise ImportError if safetensors is needed and not installed."""
-    if is_wanted and find_spec("safetensors") is None:
-        raise ImportError(
-            "use_safetensors must be False unless safetensors is installed, got True. "
-            "Run `pip install safetensors`, or set use_safetensors=False."
-        )
 
 
 def _check_history(history):
