@@ -4,14 +4,14 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from skorch import NeuralNetClassifier
-from skorch.callbacks import Callback, Checkpoint, EarlyStopping
+from skorch.callbacks import Callback, EarlyStopping
 from skorch.dataset import Dataset, unpack_data
 from skorch.helper import SliceDataset
 from skorch.history import History
@@ -71,13 +71,12 @@ from sklearn_calib.estimators._neural.net_files import (
     get_passed_params,
     get_plain_state,
     get_saved_params,
-    given_files,
     is_from_pickle,
     is_pickling,
-    read_params,
     reduce_to_pickle,
     set_document_state,
     set_plain_state,
+    unwrapped_module,
     without,
     write_params,
 )
@@ -345,8 +344,6 @@ class NeuralClassifier(
     _n_weights = 0
     # Whether the weights come from a file or from a trained module.
     _is_loaded = False
-    # Name and checksum of the file that was written last, for each parameter.
-    _written: ClassVar[dict[str, list[Any]]] = {}
 
     __repr__ = BaseEstimator.__repr__
 
@@ -1080,48 +1077,25 @@ class NeuralClassifier(
         **kwargs : dict
             ``f_<name>`` for other modules of the net.
         """
-        files = given_files(
-            "save_params", f_params, f_optimizer, f_criterion, f_history, kwargs
-        )
+        files = {
+            "f_params": f_params,
+            "f_optimizer": f_optimizer,
+            "f_criterion": f_criterion,
+            "f_history": f_history,
+            **kwargs,
+        }
         write_params(self, super().save_params, files, use_safetensors)
 
-    def load_params(
-        self,
-        f_params: File | None = None,
-        f_optimizer: File | None = None,
-        f_criterion: File | None = None,
-        f_history: File | None = None,
-        checkpoint: Checkpoint | None = None,
-        use_safetensors: bool = False,
-        **kwargs: File | None,
-    ) -> None:
-        """Load the weights, the optimizer's state, the loss's state or the history.
+    def load_params(self, *args: Any, **kwargs: Any) -> None:
+        """Load files of `save_params`, as :class:`skorch.NeuralNet` does.
 
         Parameters
         ----------
-        f_params, f_optimizer, f_criterion, f_history : str, path or file, default=None
-            Files written by `save_params`; None leaves this part unchanged.
-
-        checkpoint : skorch.callbacks.Checkpoint, default=None
-            Load the files of this checkpoint, except those given as other arguments.
-
-        use_safetensors : bool, default=False
-            Read the safetensors format.
-
-        **kwargs : dict
-            ``f_<name>`` for other modules of the net.
-
-        Raises
-        ------
-        ValueError
-            If a file is damaged, has another format, or belongs to another network, or
-            a file of the checkpoint was saved in another epoch than its history; the
-            message names the file.
+        *args, **kwargs : object
+            The arguments of :meth:`skorch.NeuralNet.load_params`.
         """
-        files = given_files(
-            "load_params", f_params, f_optimizer, f_criterion, f_history, kwargs
-        )
-        read_params(self, super().load_params, files, checkpoint, use_safetensors)
+        with unwrapped_module(self):
+            super().load_params(*args, **kwargs)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return reduce_to_pickle(type(self), super().__reduce_ex__, protocol)

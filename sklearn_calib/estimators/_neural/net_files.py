@@ -1,20 +1,15 @@
 """States and files of a neural classifier: pickle, skops, parameters, `save`."""
 
-import json
 import os
-import zlib
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from functools import cache
-from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 import torch
 from sklearn.base import clone
 from skorch.dataset import Dataset
-from skorch.exceptions import NotInitializedError
-from skorch.history import History
 from skorch.utils import get_map_location
 
 from sklearn_calib._sklearn.nested_params import add_prefix, prefix_of
@@ -84,18 +79,6 @@ _LARGEST_BATCH = 2**62
 _MODULES = {"ConvNet": ConvNet, "MLP": MLP}
 
 File = str | os.PathLike[str] | IO[Any]
-
-# torch also raises an OSError for a truncated file, so these are listed.
-_NOT_OF_CONTENT = (
-    FileNotFoundError,
-    IsADirectoryError,
-    PermissionError,
-    NotInitializedError,
-)
-
-# Key of the last epoch in the file of a history: names and checksums of the other
-# files at that time. A process may be killed between the files of a checkpoint.
-_BESIDE = "files"
 
 _IS_PICKLING = ContextVar("is_pickling", default=False)
 TEMPORARY = ("_run", "_source")  # exist only during fit
@@ -202,44 +185,6 @@ def _check_agree(module: Any, tensors: dict[str, torch.Tensor]) -> None:
 
 def _kind(tensor: torch.Tensor) -> tuple[tuple[int, ...], str]:
     return tuple(tensor.shape), str(tensor.dtype)
-
-
-def given_files(method, f_params, f_optimizer, f_criterion, f_history, others):
-    """Return the files that are not None, by parameter name."""
-    if f_params is not None and others.get("f_module") is not None:
-        raise TypeError(
-            f"{method} called with both f_params and f_module, please choose one: they "
-            "are two names of the file with the weights of the network."
-        )
-    files = {
-        "f_history": f_history,
-        "f_params": f_params,
-        "f_criterion": f_criterion,
-        "f_optimizer": f_optimizer,
-        **others,
-    }
-    return {name: file for name, file in files.items() if file is not None}
-
-
-def _check_history(history):
-    """Raise ValueError for JSON that is not a history."""
-    if not isinstance(history, History) or not all(
-        isinstance(r, dict) for r in history
-    ):
-        raise ValueError("it is not a history")
-
-
-def _name_and_sum(file, content):
-    """Return the name of a file, and the checksum of its content."""
-    return [Path(file).name, zlib.crc32(content.read_bytes())]
-
-
-def _add_to_history(file, written):
-    """Add the names and checksums of the other files to the file of a history."""
-    epochs = json.loads(file.read_text())
-    if epochs:
-        epochs[-1][_BESIDE] = written
-        file.write_text(json.dumps(epochs))
 
 
 def _blank(cls):
@@ -349,7 +294,7 @@ def _check_comes_back(net, state):
 
 
 @contextmanager
-def _unwrapped(net):
+def unwrapped_module(net):
     """Give the parameters the names that they have in a single process."""
     module = vars(net).get("module_")
     if group_of(module) is None:
@@ -366,90 +311,12 @@ def write_params(net, save, files, use_safetensors):
     """Write the files of a net atomically with skorch's `save_params`."""
     group = group_of(getattr(net, "module_", None))
     if is_first(group):
-        _write_files(net, save, files, use_safetensors)
+        with unwrapped_module(net), ExitStack() as stack:
+            for name, file in files.items():
+                if isinstance(file, str | os.PathLike):
+                    files[name] = str(stack.enter_context(whole_file(file)))
+            save(**files, use_safetensors=use_safetensors)
     wait(group)
-
-
-def _write_files(net, save, files, use_safetensors):
-    with _unwrapped(net), ExitStack() as stack:
-        parts = {
-            name: Path(stack.enter_context(whole_file(file)))
-            for name, file in files.items()
-            if isinstance(file, str | os.PathLike)
-        }
-        paths = {name: str(part) for name, part in parts.items()}
-        save(**{**files, **paths}, use_safetensors=use_safetensors)
-        history = parts.pop("f_history", None)
-        written = {n: _name_and_sum(files[n], part) for n, part in parts.items()}
-        if "f_module" in written:  # skorch's checkpoints load it as f_params
-            written["f_params"] = written.pop("f_module")
-        net._written = {**net._written, **written}
-        if history is not None:
-            _add_to_history(history, net._written)
-
-
-def read_params(net, load, files, checkpoint, use_safetensors):
-    """Read files with skorch's `load_params`, and those of a skorch checkpoint."""
-    if checkpoint is not None:
-        files = {**_files_of(net, load, checkpoint), **files}
-    for name, file in files.items():
-        _load_file(net, load, name, file, use_safetensors)
-
-
-def _files_of(net, load, checkpoint):
-    """Return the files of a skorch checkpoint; names may depend on the history."""
-    if not net.initialized_:
-        net.initialize()
-    if checkpoint.f_history is not None:
-        _load_file(net, load, "f_history", checkpoint.f_history_, False)
-    files = {
-        name: file
-        for name, file in checkpoint.get_formatted_files(net).items()
-        if file is not None and name not in ("f_history", "f_pickle")
-    }
-    if checkpoint.f_history is not None:
-        _check_same_epoch(files, checkpoint.f_history_, net._written)
-    return files
-
-
-def _check_same_epoch(files, f_history, all_written):
-    """Raise ValueError for a file that was replaced after the history was saved."""
-    for name, file in files.items():
-        path, written = Path(file), all_written.get(name, [None])
-        is_known = path.name == written[0] and path.exists()
-        if is_known and _name_and_sum(path, path) != written:
-            raise ValueError(
-                f"{name} must be from the same epoch as f_history, "
-                f"{str(f_history)!r}, got {str(file)!r}, which is from another "
-                "epoch or damaged: a process was probably killed while it saved "
-                "them. Remove these files to train from the start. "
-                "sklearn_calib.callbacks.Checkpoint has one file, which is always "
-                "complete."
-            )
-
-
-def _load_file(net, load, name, file, use_safetensors):
-    """Load one file; the error names a file that cannot be loaded."""
-    try:
-        with _unwrapped(net):
-            load(**{name: file}, use_safetensors=use_safetensors)
-        if name == "f_history":
-            _check_history(net.history)
-            last = net.history[-1] if len(net.history) else {}
-            net._written = last.pop(_BESIDE, {})
-    except _NOT_OF_CONTENT:
-        raise
-    except Exception as error:
-        part = {"f_params": "module_", "f_history": "history"}.get(name, f"{name[2:]}_")
-        if not hasattr(net, part):
-            raise
-        raise ValueError(
-            f"{name} must be a file that save_params wrote for a net with these "
-            f"parameters, got {str(getattr(file, 'name', file))!r}, which cannot "
-            f"be loaded: {type(error).__name__}: {first_line(error)}. It may be "
-            "damaged, have another format (see use_safetensors) or belong to "
-            "another network."
-        ) from error
 
 
 # Documents of `sklearn_calib.save` --------------------------------------------------
