@@ -7,7 +7,10 @@ from skorch.callbacks import EarlyStopping
 
 from sklearn_calib import NeuralClassifier, RefCalClassifier
 from sklearn_calib.estimators import MLP
-from sklearn_calib.estimators._neural.name_hints import SYNONYMS, find_near
+from sklearn_calib.estimators._neural.params import (
+    SYNONYMS,
+    find_near,
+)
 
 HINTS = {
     "learning_rate": r"Did you mean 'lr'\?",

@@ -1,15 +1,15 @@
 """`NeuralClassifier`: skorch's classifier with the loss as a parameter."""
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from functools import partial
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClassifierMixin
 from skorch import NeuralNetClassifier
 from skorch.callbacks import Callback, EarlyStopping
 from skorch.dataset import Dataset, unpack_data
@@ -19,11 +19,12 @@ from skorch.utils import is_dataset, noop, to_device, to_tensor
 from torch import Tensor
 from torch.nn.functional import one_hot
 from torch.nn.parameter import is_lazy
-from torch.utils.data import IterableDataset
+from torch.utils.data import Dataset as TorchDataset, IterableDataset
 
 from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._sklearn.fit_tasks import CallbackSupportMixin, with_callbacks
 from sklearn_calib._sklearn.rollback import restores
+from sklearn_calib._sklearn.training_data import MatrixLike
 from sklearn_calib._state.schema import StateMixin
 from sklearn_calib._torch.processes import (
     concatenate_logits,
@@ -46,12 +47,6 @@ from sklearn_calib.estimators._neural.batches import (
     iterate_batches,
     resolve_dataset,
 )
-from sklearn_calib.estimators._neural.logits import (
-    Inputs,
-    PredictsFromLogits,
-    check_logits,
-)
-from sklearn_calib.estimators._neural.name_hints import check_module_takes
 from sklearn_calib.estimators._neural.net_data import (
     CheckedBatches,
     check_has_length,
@@ -63,17 +58,17 @@ from sklearn_calib.estimators._neural.net_data import (
     pair_validation,
 )
 from sklearn_calib.estimators._neural.net_files import (
+    FROM_PICKLE,
+    IS_PICKLING,
     SCHEMA,
     TEMPORARY,
     File,
+    blank_net,
     build_from_params,
     get_document_state,
     get_passed_params,
     get_plain_state,
     get_saved_params,
-    is_from_pickle,
-    is_pickling,
-    reduce_to_pickle,
     set_document_state,
     set_plain_state,
     unwrapped_module,
@@ -102,6 +97,7 @@ from sklearn_calib.estimators._neural.params import (
     LOSS,
     NestedParams,
     callback_params,
+    check_module_takes,
     check_names_of_net,
     find_live,
     is_nested,
@@ -119,8 +115,64 @@ from sklearn_calib.estimators._neural.placement import (
 from sklearn_calib.estimators._neural.training import FitRun, ValidationScore, valid_acc
 from sklearn_calib.losses import CalibrationLoss
 
+# Data of a network: a dict contains the arguments of a module with several inputs.
+Inputs: TypeAlias = MatrixLike | Mapping[str, Any] | TorchDataset[Any]
+
 # A subclass that overrides one of these may add modules, losses or optimizers.
 BUILDERS = ("initialize_module", "initialize_criterion", "initialize_optimizer")
+
+
+class PredictsFromLogits(ClassifierMixin):
+    """Classifier whose decision function and classes follow from its logits.
+
+    Subclasses have the method `_logit_blocks(X)`, which yields arrays of float64 with
+    the logits of some samples each, and `_logits(X)`, which returns those of all.
+    """
+
+    def decision_function(self, X: Inputs) -> Floats:
+        """Return the logits, in float64.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, dict or torch.utils.data.Dataset
+            Data as in `fit`, finite. The labels of a `Dataset` are ignored.
+
+        Returns
+        -------
+        logits : ndarray of shape (n_samples, n_classes) or (n_samples,)
+            For two classes, the logit of the second class minus that of the first.
+        """
+        logits = self._logits(X)
+        return logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits
+
+    @maps_blocks()
+    def predict(self, X: Inputs) -> Array:
+        """Predict the most probable class; ties go to the first class.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, dict or torch.utils.data.Dataset
+            Data as in `fit`, finite. The labels of a `Dataset` are ignored.
+
+        Returns
+        -------
+        y_pred : ndarray of shape (n_samples,)
+            Predicted labels.
+        """
+        blocks = self._logit_blocks(X)
+        codes = [softmax(logits).argmax(axis=1) for logits in blocks]
+        return self.classes_[np.concatenate(codes)]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _logit_blocks(self, X: Inputs) -> Iterator[Floats]:
+        raise NotImplementedError
+
+    def _logits(self, X: Inputs) -> Floats:
+        raise NotImplementedError
 
 
 class NeuralClassifier(
@@ -333,6 +385,8 @@ class NeuralClassifier(
     # The parts whose parameters have changed since they were built.
     _stale: frozenset[str] = frozenset()
     _params_to_validate: set[str]
+    # The labels, also during training.
+    classes_inferred_: Any = None
     # The `FitRun` during a call of fit, None otherwise.
     _run: Any = None
     _input_shape: tuple[int, ...] | None = None
@@ -604,19 +658,15 @@ class NeuralClassifier(
         skorch's `EpochScoring` compares predictions with the targets of the batches,
         which are tensors of codes, and scorers use `classes_` of the net.
         """
-        if self._known_classes is None:
+        if self.classes_inferred_ is None:
             raise AttributeError(
                 f"{type(self).__name__} has no attribute 'classes_' before it is "
                 "fitted. Call fit, or partial_fit with classes, or for a trained "
                 "module initialize(classes=...)."
             )
         if self._run is None:
-            return self._known_classes
-        return np.arange(len(self._known_classes))
-
-    @property
-    def _known_classes(self) -> Array | None:
-        return vars(self).get("classes_inferred_")
+            return self.classes_inferred_
+        return np.arange(len(self.classes_inferred_))
 
     @property
     def _loss(self) -> CalibrationLoss:
@@ -890,7 +940,7 @@ class NeuralClassifier(
             dataset,
             name="iterator_train" if training else "iterator_valid",
             is_validated=bool(is_validated),
-            classes=None if is_encoded else self._known_classes,
+            classes=None if is_encoded else self.classes_inferred_,
         )
 
     def _is_validated(self, dataset: Any) -> bool | None:
@@ -1004,9 +1054,8 @@ class NeuralClassifier(
     ) -> Tensor:
         """Return the loss of one mini-batch of logits and encoded labels."""
         logits = y_pred[0] if isinstance(y_pred, tuple) else y_pred
-        check_logits(logits, len(self.classes_inferred_))
         if self._run is not None:
-            self._run.see_logits(logits)
+            self._run.check_logits(logits)
         options, batch = {}, self._run and self._run.batch
         weight = self._on_device(batch, "sample_weight")
         if weight is not None:
@@ -1098,17 +1147,22 @@ class NeuralClassifier(
             super().load_params(*args, **kwargs)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return reduce_to_pickle(type(self), super().__reduce_ex__, protocol)
+        token = IS_PICKLING.set(True)
+        try:
+            _, _, state, *rest = super().__reduce_ex__(protocol)
+        finally:
+            IS_PICKLING.reset(token)
+        return blank_net, (type(self),), state, *rest
 
     def __getstate__(self) -> dict[str, Any]:
         # A pickle contains the network itself, as skorch writes it.
-        if is_pickling():
+        if IS_PICKLING.get():
             return without(super().__getstate__(), TEMPORARY)
         return get_plain_state(self)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # Only unpickling makes such a net, never a file of another format.
-        if is_from_pickle(self):
+        if self.__dict__.pop(FROM_PICKLE, False):
             self.device = state["device"]
             super().__setstate__({**state, "device": self.device})
         else:

@@ -438,15 +438,6 @@ def read_first_batch(net: Any, X: Any, *, reset: bool) -> tuple[int, ...]:
     return shape
 
 
-def find_classes(
-    net: Any, classes: ArrayLike | None, *, hold_out: bool, reset: bool
-) -> Array | None:
-    """Return the classes that were given or are known; None means those in y."""
-    if not hold_out:
-        return check_partial_fit(net, classes)
-    return _stay_the_same(None if reset else net._known_classes, classes)
-
-
 def check_partial_fit(net: Any, classes: ArrayLike | None) -> Array | None:
     """Return the classes of a call of partial_fit, after checking them."""
     if net.early_stopping:
@@ -460,13 +451,13 @@ def check_partial_fit(net: Any, classes: ArrayLike | None) -> Array | None:
             "the data. Pass the weights of all data as a dict: use "
             "sklearn.utils.compute_class_weight."
         )
-    known = net._known_classes
+    known = net.classes_inferred_
     if known is None and classes is None:
         raise ValueError(
             "classes must be given in the first call of partial_fit, got None. "
             "Pass all classes, such as numpy.unique(y) of the whole data."
         )
-    return _stay_the_same(known, classes)
+    return check_same_classes(known, classes)
 
 
 def distinct_classes(classes: ArrayLike) -> Array:
@@ -492,7 +483,7 @@ def _sorted_classes(classes: ArrayLike) -> Array:
     return np.unique(given)
 
 
-def _stay_the_same(known: Array | None, classes: ArrayLike | None) -> Array | None:
+def check_same_classes(known: Array | None, classes: ArrayLike | None) -> Array | None:
     """Return the sorted classes; raise ValueError if they are known to be others."""
     given = None if classes is None else _sorted_classes(classes)
     if known is None or given is None:

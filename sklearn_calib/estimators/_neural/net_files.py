@@ -80,9 +80,9 @@ _MODULES = {"ConvNet": ConvNet, "MLP": MLP}
 
 File = str | os.PathLike[str] | IO[Any]
 
-_IS_PICKLING = ContextVar("is_pickling", default=False)
+IS_PICKLING = ContextVar("is_pickling", default=False)
 TEMPORARY = ("_run", "_source")  # exist only during fit
-_FROM_PICKLE = "_from_pickle"
+FROM_PICKLE = "_from_pickle"
 _WEIGHTS = "_weights"
 
 
@@ -187,31 +187,11 @@ def _kind(tensor: torch.Tensor) -> tuple[tuple[int, ...], str]:
     return tuple(tensor.shape), str(tensor.dtype)
 
 
-def _blank(cls):
+def blank_net(cls):
     """Return an empty net for a state that comes from a pickle."""
     net = cls.__new__(cls)
-    vars(net)[_FROM_PICKLE] = True
+    vars(net)[FROM_PICKLE] = True
     return net
-
-
-def is_from_pickle(net):
-    """Return whether pickle has just made a net, whose state follows."""
-    return vars(net).pop(_FROM_PICKLE, False)
-
-
-def is_pickling():
-    """Return whether pickle or copy asks for the state of a net."""
-    return _IS_PICKLING.get()
-
-
-def reduce_to_pickle(cls, reduce, protocol):
-    """Return what pickle stores of a net, from skorch's `__reduce_ex__`."""
-    token = _IS_PICKLING.set(True)
-    try:
-        _, _, state, *rest = reduce(protocol)
-    finally:
-        _IS_PICKLING.reset(token)
-    return _blank, (cls,), state, *rest
 
 
 # States without pickle --------------------------------------------------------------

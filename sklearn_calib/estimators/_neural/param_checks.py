@@ -29,14 +29,16 @@ from sklearn_calib._validation.declarations import (
     StrOptions,
     did_you_mean,
 )
-from sklearn_calib.estimators._neural.name_hints import (
+from sklearn_calib.estimators._neural.net_data import check_class_weight
+from sklearn_calib.estimators._neural.params import (
+    HINT,
+    LOSS,
     check_module_takes,
     check_takes,
     hint_for,
+    list_callbacks,
     names_of_parts,
 )
-from sklearn_calib.estimators._neural.net_data import check_class_weight
-from sklearn_calib.estimators._neural.params import HINT, LOSS, list_callbacks
 from sklearn_calib.estimators._neural.placement import check_device
 from sklearn_calib.losses import CalibrationLoss
 

@@ -12,27 +12,26 @@ from skorch.callbacks import EarlyStopping, EpochScoring
 from skorch.dataset import Dataset, ValidSplit, unpack_data
 from skorch.helper import SliceDataset
 from skorch.utils import is_dataset, to_numpy, to_tensor
-from torch import nn
+from torch import Tensor, nn
 from torch.utils.data import IterableDataset, Subset
 
 from sklearn_calib._sklearn.fit_tasks import fit_data
 from sklearn_calib._validation.labels import encode_labels
-from sklearn_calib._validation.probabilities import check_sample_weight
+from sklearn_calib._validation.probabilities import are_proba, check_sample_weight
 from sklearn_calib.callbacks import Checkpoint
 from sklearn_calib.estimators._neural.batches import check_batch_order
-from sklearn_calib.estimators._neural.logits import warn_of_proba
-from sklearn_calib.estimators._neural.name_hints import accepted_names, hint_for_fit
 from sklearn_calib.estimators._neural.net_data import (
     check_can_take_datasets,
     check_has_length,
     check_no_split,
     check_pair,
+    check_partial_fit,
     check_representable,
     check_rows,
+    check_same_classes,
     check_several_classes,
     check_takes_dataset,
     drop_zeros,
-    find_classes,
     multiply_class_weight,
     read_first_batch,
     sample_shape,
@@ -46,7 +45,11 @@ from sklearn_calib.estimators._neural.param_checks import (
     stopping_score,
     warn_of_calibration_error,
 )
-from sklearn_calib.estimators._neural.params import renew
+from sklearn_calib.estimators._neural.params import (
+    accepted_names,
+    hint_for_fit,
+    renew,
+)
 from sklearn_calib.estimators._neural.placement import (
     check_same,
     draw_seed,
@@ -170,11 +173,12 @@ class FitRun:
         if self.hold_out and validation is not None:
             check_no_split(self.net)
         self.validation = validation
-        known = self.net._known_classes
-        classes = find_classes(
-            self.net, classes, hold_out=self.hold_out, reset=self.reset
-        )
+        known = self.net.classes_inferred_
         is_first = self.reset or known is None
+        if self.hold_out:
+            classes = check_same_classes(None if is_first else known, classes)
+        else:
+            classes = check_partial_fit(self.net, classes)
         prepare = self._prepare_dataset if is_dataset(X) else self._prepare
         return prepare(X, y, sample_weight, classes, is_first)
 
@@ -427,11 +431,29 @@ class FitRun:
         self.batch = batch
         check_same(self.net, batch)
 
-    def see_logits(self, logits):
-        """Warn if the first outputs of the module look like probabilities."""
-        if not self._has_seen_logits:
-            self._has_seen_logits = True
-            warn_of_proba(logits)
+    def check_logits(self, logits):
+        """Check the output of the module, and warn if it looks like probabilities."""
+        n_classes = len(self.classes)
+        if not isinstance(logits, Tensor):
+            raise TypeError(
+                f"module must return a tensor of logits, got {type(logits).__name__}. "
+                "Return its logits in the forward method of a module that calls it."
+            )
+        if logits.ndim != 2 or logits.shape[1] != n_classes:
+            raise ValueError(
+                "module must return logits of shape (n_samples, n_classes) with "
+                f"n_classes={n_classes}, got shape {tuple(logits.shape)}. Two classes "
+                "need two logits."
+            )
+        is_first, self._has_seen_logits = not self._has_seen_logits, True
+        if is_first and are_proba(to_numpy(logits.float())):
+            warnings.warn(
+                "module should return logits, got outputs that look like "
+                "probabilities: none is negative, and each row sums to one. Remove the "
+                "softmax at the end of the module, as the loss and predict_proba "
+                "apply it.",
+                UserWarning,
+            )
 
     def start_epoch(self):
         """Seed the epoch by its number, so that a resumed run is reproducible."""

@@ -16,8 +16,7 @@ from sklearn_calib._sklearn.training_data import MatrixLike
 from sklearn_calib._validation.dask_arrays import maps_blocks
 from sklearn_calib._validation.declarations import ABOVE_0, COUNT, StrOptions
 from sklearn_calib._validation.types import Array, Floats
-from sklearn_calib.estimators._neural.logits import PredictsFromLogits
-from sklearn_calib.estimators._neural.name_hints import check_module_takes
+from sklearn_calib.estimators._neural.classifier import PredictsFromLogits
 from sklearn_calib.estimators._neural.net_data import (
     check_data,
     check_pair,
@@ -27,6 +26,7 @@ from sklearn_calib.estimators._neural.param_checks import CONSTRAINTS
 from sklearn_calib.estimators._neural.params import (
     STAGES,
     NestedParams,
+    check_module_takes,
     check_names_of_stages,
     check_names_without_stage,
 )

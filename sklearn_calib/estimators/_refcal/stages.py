@@ -6,7 +6,6 @@ from skorch.utils import noop
 from sklearn_calib._sklearn.nested_params import add_prefix
 from sklearn_calib._validation.probabilities import check_sample_weight
 from sklearn_calib.datasets import FeatureCorruption, ImageAugmentation
-from sklearn_calib.estimators._neural.name_hints import check_module_takes
 from sklearn_calib.estimators._neural.net_data import (
     check_data,
     check_one_input,
@@ -17,7 +16,10 @@ from sklearn_calib.estimators._neural.param_checks import (
     check_params,
     check_takes_weights,
 )
-from sklearn_calib.estimators._neural.params import check_names_of_stages
+from sklearn_calib.estimators._neural.params import (
+    check_module_takes,
+    check_names_of_stages,
+)
 from sklearn_calib.estimators._neural.placement import check_device, draw_seed
 from sklearn_calib.estimators._neural.training import fingerprint
 from sklearn_calib.estimators._out_of_fold import remembered
