@@ -9,7 +9,7 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator
 from skorch import NeuralNetClassifier
 from skorch.callbacks import Callback, EarlyStopping
 from skorch.dataset import Dataset, unpack_data
@@ -122,61 +122,7 @@ Inputs: TypeAlias = MatrixLike | Mapping[str, Any] | TorchDataset[Any]
 BUILDERS = ("initialize_module", "initialize_criterion", "initialize_optimizer")
 
 
-class PredictsFromLogits(ClassifierMixin):
-    """Classifier whose decision function and classes follow from its logits.
-
-    Subclasses have the method `_logit_blocks(X)`, which yields arrays of float64 with
-    the logits of some samples each, and `_logits(X)`, which returns those of all.
-    """
-
-    def decision_function(self, X: Inputs) -> Floats:
-        """Return the logits, in float64.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix, dict or torch.utils.data.Dataset
-            Data as in `fit`, finite. The labels of a `Dataset` are ignored.
-
-        Returns
-        -------
-        logits : ndarray of shape (n_samples, n_classes) or (n_samples,)
-            For two classes, the logit of the second class minus that of the first.
-        """
-        logits = self._logits(X)
-        return logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits
-
-    @maps_blocks()
-    def predict(self, X: Inputs) -> Array:
-        """Predict the most probable class; ties go to the first class.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix, dict or torch.utils.data.Dataset
-            Data as in `fit`, finite. The labels of a `Dataset` are ignored.
-
-        Returns
-        -------
-        y_pred : ndarray of shape (n_samples,)
-            Predicted labels.
-        """
-        blocks = self._logit_blocks(X)
-        codes = [softmax(logits).argmax(axis=1) for logits in blocks]
-        return self.classes_[np.concatenate(codes)]
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
-    def _logit_blocks(self, X: Inputs) -> Iterator[Floats]:
-        raise NotImplementedError
-
-    def _logits(self, X: Inputs) -> Floats:
-        raise NotImplementedError
-
-
 class NeuralClassifier(
-    PredictsFromLogits,
     NestedParams,
     StateMixin,
     CallbackSupportMixin,
@@ -608,9 +554,45 @@ class NeuralClassifier(
         check_posterior(self)
         return self._loss.posterior(proba)
 
-    def _logit_blocks(self, X: Inputs) -> Iterator[Floats]:
-        for output in self._outputs(X):
-            yield self._check_outputs(concatenate_logits([output]))
+    def decision_function(self, X: Inputs) -> Floats:
+        """Return the logits, in float64.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, dict or torch.utils.data.Dataset
+            Data as in `fit`, finite. The labels of a `Dataset` are ignored.
+
+        Returns
+        -------
+        logits : ndarray of shape (n_samples, n_classes) or (n_samples,)
+            For two classes, the logit of the second class minus that of the first.
+        """
+        logits = self._logits(X)
+        return logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits
+
+    @maps_blocks()
+    def predict(self, X: Inputs) -> Array:
+        """Predict the most probable class; ties go to the first class.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, dict or torch.utils.data.Dataset
+            Data as in `fit`, finite. The labels of a `Dataset` are ignored.
+
+        Returns
+        -------
+        y_pred : ndarray of shape (n_samples,)
+            Predicted labels.
+        """
+        outputs = (concatenate_logits([output]) for output in self._outputs(X))
+        blocks = map(self._check_outputs, outputs)
+        codes = [softmax(logits).argmax(axis=1) for logits in blocks]
+        return self.classes_[np.concatenate(codes)]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
     def _logits(self, X: Inputs) -> Floats:
         return self._check_outputs(concatenate_logits(self._outputs(X)))

@@ -1,12 +1,16 @@
 """`RefCalClassifier`: contrastive training of an encoder, then of a linear head."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import (
+    ClassifierMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+)
 from sklearn.utils.validation import check_is_fitted
 from skorch.history import History
 
@@ -16,7 +20,6 @@ from sklearn_calib._sklearn.training_data import MatrixLike
 from sklearn_calib._validation.dask_arrays import maps_blocks
 from sklearn_calib._validation.declarations import ABOVE_0, COUNT, StrOptions
 from sklearn_calib._validation.types import Array, Floats
-from sklearn_calib.estimators._neural.classifier import PredictsFromLogits
 from sklearn_calib.estimators._neural.net_data import (
     check_data,
     check_pair,
@@ -41,7 +44,7 @@ from sklearn_calib.estimators._refcal.stages import (
 
 
 class RefCalClassifier(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, PredictsFromLogits, NestedParams
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, NestedParams
 ):
     """RefCal: contrastive training of an encoder, then a linear head with any loss.
 
@@ -344,13 +347,38 @@ class RefCalClassifier(
         embeddings = self._embed(X)
         return self.head_.predict_proba(embeddings)
 
-    def _logit_blocks(self, X: Any) -> Iterator[Floats]:
-        embeddings = self._embed(X)
-        yield from self.head_._logit_blocks(embeddings)
+    @maps_blocks()
+    def predict(self, X: MatrixLike) -> Array:
+        """Predict the most probable class; ties go to the first class.
 
-    def _logits(self, X: Any) -> Floats:
+        Parameters
+        ----------
+        X : array-like or sparse matrix
+            Data as in `fit`, finite.
+
+        Returns
+        -------
+        y_pred : ndarray of shape (n_samples,)
+            Predicted labels.
+        """
         embeddings = self._embed(X)
-        return self.head_._logits(embeddings)
+        return self.head_.predict(embeddings)
+
+    def decision_function(self, X: MatrixLike) -> Floats:
+        """Return the logits, in float64.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix
+            Data as in `fit`, finite.
+
+        Returns
+        -------
+        logits : ndarray of shape (n_samples, n_classes) or (n_samples,)
+            For two classes, the logit of the second class minus that of the first.
+        """
+        embeddings = self._embed(X)
+        return self.head_.decision_function(embeddings)
 
     def _embed(self, X: MatrixLike) -> Floats:
         """Validate data, and return their embeddings."""
@@ -365,6 +393,7 @@ class RefCalClassifier(
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = [self.dtype]
         return tags
 
