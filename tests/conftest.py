@@ -10,7 +10,7 @@ import sys
 import tracemalloc
 from collections.abc import Collection
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from itertools import chain, product
 from math import inf, nan
 from pathlib import Path
@@ -85,8 +85,8 @@ def runs_selected_cases(config):
 # `tmp_path` is a folder for each case, and figures are closed.
 CONTEXTS = {
     *("capfd", "close_figures", "dispatch", "elsewhere", "few_threads"),
-    *("monkeypatch", "no_collection", "no_gathering", "nothing_kept", "routing"),
-    *("threads", "tmp_path", "undrawn"),
+    *("monkeypatch", "no_collection", "no_gathering", "nothing_kept", "on_device"),
+    *("routing", "threads", "tmp_path", "undrawn"),
 }
 
 
@@ -448,6 +448,13 @@ def dispatch():
                 yield
     except ImportError as missing:
         pytest.skip(f"scikit-learn cannot dispatch here: {missing}")
+
+
+@pytest.fixture
+def on_device(dispatch):  # noqa: ARG001 - of another fixture
+    """Return a function that copies values to a device which numpy cannot read."""
+    strict = pytest.importorskip("array_api_strict")
+    return partial(strict.asarray, device=strict.Device("device1"))
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from scipy.special import erf
 
 from sklearn_calib._validation.arrays import row_blocks
 from sklearn_calib._validation.declarations import MOST_BINS
-from sklearn_calib._validation.probabilities import proba_blocks
+from sklearn_calib._validation.probabilities import check_sums, proba_blocks
 from sklearn_calib._validation.samples import value_of_class
 from sklearn_calib._validation.types import Array, Bools, Floats, Ints, Options, Weights
 
@@ -103,7 +103,7 @@ def interior_edges(
     if strategy == "arcsine":
         return (np.sin(np.pi / 2 * steps / n_bins) ** 2).astype(values.dtype)
     if sample_weight is None:
-        ranks = quantile_ranks(len(values), n_bins, steps)
+        ranks = -(-steps * len(values) // n_bins) - 1
         # With nearly all ranks, np.partition takes quadratic time.
         return (np.sort(values) if n_bins > MANY_BINS else np.partition(values, ranks))[
             ranks
@@ -116,11 +116,6 @@ def interior_edges(
 def uniform_edges(n_bins: int, steps: Ints) -> Floats:
     """Return the edges between bins of the same width."""
     return steps / n_bins
-
-
-def quantile_ranks(n_samples: int, n_bins: int, steps: Ints) -> Ints:
-    """Return the rank of the value at each edge between bins of equal size."""
-    return -(-steps * n_samples // n_bins) - 1
 
 
 def quantile_masses(total: float, n_bins: int, steps: Ints) -> Floats:
@@ -171,11 +166,6 @@ def _steps_at(
     # The first edge above each value and its neighbours, because of rounding errors.
     steps = np.floor(place * n_bins)[:, None] + np.arange(-1, 3)
     return np.unique(np.clip(steps, 1, n_bins - 1).astype(np.int64))
-
-
-def cube_root_n_bins(n_samples: float) -> int:
-    """Return the number of bins by the cube-root rule, at least 1."""
-    return min(MOST_BINS, max(1, math.ceil(np.cbrt(n_samples))))
 
 
 def sweep_n_bins(
@@ -294,7 +284,8 @@ def resolve_n_bins(n_bins: int | str, n_samples: int, weight: Weights) -> int:
     """Return the number of bins; "cube_root" depends on the number of samples."""
     if not isinstance(n_bins, str):
         return n_bins
-    return cube_root_n_bins(n_samples if weight is None else weight.sum())
+    total = n_samples if weight is None else weight.sum()
+    return min(MOST_BINS, max(1, math.ceil(np.cbrt(total))))
 
 
 def distinct_confidences(
@@ -382,8 +373,7 @@ def _sums_class_by_class(
     find_edges: Callable[[Floats], Floats],
 ) -> tuple[Floats, Floats, Floats]:
     """Bin the classes one by one."""
-    for _ in proba_blocks(proba):
-        pass
+    check_sums(proba)
     sums = []
     for code, column in enumerate(proba.T):
         column = np.ascontiguousarray(column)

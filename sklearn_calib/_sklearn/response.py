@@ -26,7 +26,6 @@ from sklearn_calib._validation.arrays import (
     check_in_memory,
     check_unmasked,
     is_instance,
-    on_cpu,
     shown,
     without_gradient,
 )
@@ -232,7 +231,7 @@ def predict_scores(
             f"{type(classifier).__name__}, which was fitted to several. Pass one "
             "label at a time, or its probabilities to metrics.per_label."
         )
-    scores = as_numbers(on_cpu(returned), name)
+    scores = as_numbers(returned, name)
     if not from_logits:
         scores = _check_returned_proba(scores, kind)
     elif scores.dtype not in (np.float64, np.float32):
@@ -339,5 +338,5 @@ def _join_labels(returned: Any, classes: Any, name: str) -> Floats:
         pairs = zip(returned, classes, strict=True)
         columns = [as_numbers(p, name) @ (np.asarray(c) == 1) for p, c in pairs]
         return np.column_stack(columns)
-    scores = as_numbers(on_cpu(returned), name)
+    scores = as_numbers(returned, name)
     return scores.reshape(len(scores), -1)

@@ -128,7 +128,7 @@ def without_gradient(values: Any) -> Any:
 
 
 def as_array(values: Any, name: str) -> Array:
-    """Return data of any library as a numpy array."""
+    """Return data of any library and device as a numpy array."""
     if type(values) is np.ndarray:
         return values
     if issparse(values):
@@ -138,7 +138,7 @@ def as_array(values: Any, name: str) -> Array:
     check_unmasked(values, name)
     check_in_memory(values, name)
     try:
-        return np.asarray(without_gradient(values))
+        return np.asarray(on_cpu(values))
     except ValueError as error:
         raise ValueError(
             f"{name} must have rows of equal length: {str(error).rstrip('.')}. Pad or "
@@ -316,16 +316,6 @@ def is_on_cpu(array: Any) -> bool:
     return "cpu" in str(device(array)).lower()
 
 
-def check_dispatch(array: Any, name: str, way_out: str = "Move it to the CPU.") -> None:
-    """Raise TypeError for an array on another device where numpy is required."""
-    if is_elsewhere(array):
-        raise TypeError(
-            f"{name} must be a numpy array or a tensor on the CPU here, even with "
-            f"array_api_dispatch=True, got {type(array).__name__} on "
-            f"{device(array)}. {way_out}"
-        )
-
-
 def as_real(array: Any, name: str) -> tuple[Any, Any, float]:
     """Return the namespace, an array of real numbers without gradient, and its eps."""
     xp, _ = get_namespace(array)
@@ -340,7 +330,11 @@ def as_real(array: Any, name: str) -> tuple[Any, Any, float]:
 
 
 def on_cpu(array: Any) -> Any:
-    """Return an array of another device as a numpy array; others are unchanged."""
-    if not is_array_api(array):
-        return array
-    return convert_to_numpy(without_gradient(array), get_namespace(array)[0])
+    """Return an array of another device as a numpy array, a tensor without gradient.
+
+    Other values are unchanged.
+    """
+    array = without_gradient(array)
+    if is_array_api(array):
+        return convert_to_numpy(array, get_namespace(array)[0])
+    return array

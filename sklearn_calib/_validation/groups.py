@@ -12,8 +12,8 @@ from sklearn_calib._validation.arrays import (
     check_unmasked,
     is_dict,
     is_instance,
+    on_cpu,
     shown,
-    without_gradient,
 )
 from sklearn_calib._validation.declarations import did_you_mean
 from sklearn_calib._validation.labels import one_column
@@ -199,7 +199,7 @@ def _as_frame(groups: Any) -> Any:
             f"{' and '.join(map(str, sorted(lengths)))}. Pass one row for each sample."
         )
     try:
-        return pd.DataFrame(without_gradient(groups))
+        return pd.DataFrame(on_cpu(groups))
     except ValueError as error:
         raise ValueError(
             "groups must have shape (n_samples,) or (n_samples, n_features), got "

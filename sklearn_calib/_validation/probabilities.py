@@ -12,13 +12,13 @@ from sklearn.utils.validation import _check_sample_weight
 from sklearn_calib._validation.arrays import (
     FEW_COLUMNS,
     as_numbers,
-    check_dispatch,
+    as_real,
     check_in_memory,
     check_numbers,
+    is_elsewhere,
     on_cpu,
     row_blocks,
     shown,
-    without_gradient,
 )
 from sklearn_calib._validation.fit_warnings import warn
 from sklearn_calib._validation.types import Array, Floats, Weights
@@ -74,9 +74,14 @@ def check_proba(proba: Any, *, name: str = "y_proba", allow_1d: bool = False) ->
         precision (float16 or bfloat16), it is `n_classes` times its eps, at most 0.01.
     """
     proba = as_proba_array(proba, name=name, allow_1d=allow_1d)
+    check_sums(proba, name=name)
+    return proba
+
+
+def check_sums(proba: Floats, *, name: str = "y_proba") -> None:
+    """Raise ValueError unless the rows of checked probabilities sum to one."""
     for _ in proba_blocks(proba, name=name):
         pass
-    return proba
 
 
 def as_proba_array(
@@ -87,11 +92,25 @@ def as_proba_array(
     return _within_range(proba, name)
 
 
+def proba_on_device(proba: Any) -> Any:
+    """Return probabilities as `as_proba_array`; a wide matrix stays on its device.
+
+    One of more than two columns is not copied to the CPU, and all its values and row
+    sums are checked.
+    """
+    is_wide = is_elsewhere(proba) and proba.ndim == 2 and proba.shape[1] > 2
+    if not is_wide or proba.shape[0] == 0:
+        return as_proba_array(proba, allow_1d=True)
+    xp, proba, eps = as_real(proba, "y_proba")
+    if proba.dtype not in (xp.float32, xp.float64):
+        proba = xp.astype(proba, xp.float64)
+    return check_proba_on_device(xp, proba, "y_proba", eps)
+
+
 def check_place(proba: Any, name: str) -> None:
-    """Raise TypeError or ValueError for probabilities that numpy cannot read."""
-    accumulator = "a CalibrationAccumulator with it"
-    check_dispatch(proba, name, f"Move it to the CPU, or update {accumulator}.")
-    check_in_memory(proba, name, f"Update {accumulator}, or call compute().")
+    """Raise TypeError for probabilities that are not in memory."""
+    way_out = "Update a CalibrationAccumulator with it, or call compute()."
+    check_in_memory(proba, name, way_out)
 
 
 def check_proba_shape(
@@ -99,7 +118,6 @@ def check_proba_shape(
 ) -> Floats:
     """Return probabilities as a float array without checking the values."""
     check_place(proba, name)
-    proba = on_cpu(proba)
     way_out = "Pass the output of predict_proba, not of predict."
     numbers = check_numbers(proba, name, content="probabilities", way_out=way_out)
     proba = numbers if is_float_array(numbers) else _as_floats(numbers, name, way_out)
@@ -149,7 +167,7 @@ def warn_of_predicted_labels(
     These are booleans, or the integers 0 and 1. Floats may well be probabilities, such
     as those of fully grown trees.
     """
-    values = np.asarray(without_gradient(values))
+    values = np.asarray(on_cpu(values))
     kind, is_column = values.dtype.kind, values.shape[1:] in ((), (1,))
     if kind not in "biuO" or not is_column or values.size < FEWEST_LABELS:
         return False
@@ -247,7 +265,7 @@ def nonzero_weight(sample_weight: Any) -> tuple[Any, bool]:
     """
     if sample_weight is None:
         return None, True
-    weight = as_numbers(on_cpu(sample_weight), "sample_weight")
+    weight = as_numbers(sample_weight, "sample_weight")
     has_weight = bool(weight.any())
     return weight if has_weight else np.ones(weight.shape), has_weight
 

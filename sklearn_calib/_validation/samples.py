@@ -8,21 +8,16 @@ from numbers import Number, Real
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from sklearn_calib._validation.arrays import (
     FEW_COLUMNS,
     MOST_VALUES,
     as_array,
     as_numbers,
-    as_real,
+    check_in_memory,
     column_names,
-    convert_to_numpy,
-    device,
     get_namespace,
     has_dask_arrays,
-    is_array_api,
-    is_elsewhere,
     on_cpu,
     row_blocks,
     shown,
@@ -38,14 +33,12 @@ from sklearn_calib._validation.labels import (
     one_column,
 )
 from sklearn_calib._validation.probabilities import (
-    as_proba_array,
     check_place,
     check_proba,
-    check_proba_on_device,
     check_sample_weight,
-    check_weight_range,
+    check_sums,
     proba_blocks,
-    warn_of_predicted_labels,
+    proba_on_device,
 )
 from sklearn_calib._validation.types import Array, Bools, Floats, Ints, Weights
 
@@ -55,30 +48,14 @@ TESTED = StrOptions({"canonical", "top_label"})
 Column: TypeAlias = tuple[Floats, Bools, Weights]
 
 
-def _check_targets(
-    y_true: Any, y_proba: Any, labels: ArrayLike | None, sample_weight: ArrayLike | None
-) -> tuple[Floats, Ints, Weights]:
-    """Return probabilities, encoded labels and weights; row sums are not checked."""
-    check_place(y_proba, "y_proba")
-    check_order(y_proba, y_true)
-    proba = as_proba_array(y_proba, allow_1d=True)
-    if not isinstance(y_true, list | tuple):
-        y_true = one_column(as_array(y_true, "y_true"))
-    check_lengths(len(y_true), len(proba))
-    n_classes = 2 if proba.ndim == 1 else proba.shape[1]
-    codes = encode_labels(y_true, labels=labels, n_classes=n_classes)
-    check_columns(y_proba, y_true, labels)
-    return proba, codes, check_sample_weight(sample_weight, proba)
-
-
 def check_order(
     values: Any, y_true: Any, name: str = "y_proba", y_name: str = "y_true"
 ) -> None:
     """Raise ValueError for predictions and labels in place of each other."""
-    y_true = as_array(on_cpu(y_true), y_name)
+    y_true = as_array(y_true, y_name)
     if not _has_fractions(y_true):
         return
-    values = as_array(on_cpu(values), name)
+    values = as_array(values, name)
     is_column = values.shape[1:] in ((), (1,))
     # Floats without fractions may be probabilities, and fractions may be labels.
     is_clear = values.dtype.kind != "f" or y_true.shape[1:] not in ((), (1,))
@@ -222,7 +199,7 @@ def read_class_values(
     """
     check_place(values, name)
     check_order(values, y_true, name)
-    checked = as_numbers(on_cpu(values), name)
+    checked = as_numbers(values, name)
     is_matrix = checked.ndim == 2 and len(checked) > 0 and checked.shape[1] > 1
     if not is_matrix or not is_valid(checked):
         raise ValueError(
@@ -313,10 +290,14 @@ def top_label(proba: Floats) -> tuple[Floats, Ints]:
 def top_label_correct(proba: Floats, codes: Ints) -> tuple[Floats, Bools]:
     """Return the confidence of each sample and whether its prediction is correct.
 
-    The values of `proba` are checked in the same pass. `codes` are column indices, as
-    returned by `encode_labels`. For ties, the first column is the predicted class, as
-    in `predict`.
+    The values of `proba` are checked in the same pass, and reduced on their device.
+    `codes` are column indices, as returned by `encode_labels`. For ties, the first
+    column is the predicted class, as in `predict`.
     """
+    if not isinstance(proba, np.ndarray):
+        xp, _ = get_namespace(proba)
+        predicted = on_cpu(xp.argmax(proba, axis=1))
+        return on_cpu(xp.max(proba, axis=1)), predicted == codes
     confidence = np.empty(len(proba), dtype=proba.dtype)
     correct = np.empty(len(proba), dtype=bool)
     for rows, block in proba_blocks(proba):
@@ -355,9 +336,12 @@ def in_double(proba: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Samples:
-    """Checked samples in memory; the sums of the rows of the matrix are not checked."""
+    """Checked samples; the sums of the rows of a matrix in numpy are not checked.
 
-    matrix: Floats  # (n_samples, n_classes), or (n_samples,) for the positive class
+    A matrix of more than two columns stays on its device.
+    """
+
+    matrix: Any  # (n_samples, n_classes), or (n_samples,) for the positive class
     codes: Ints
     weight: Weights
     mode: str
@@ -369,13 +353,13 @@ class Samples:
         correct; in the mode "positive", the probability of the second of two classes
         and whether the sample is of that class. The values are checked.
         """
+        value = self.matrix
         if self.mode == "top_label":
-            pair = top_label_correct(as_columns(self.matrix), self.codes)
-            return *pair, self.weight
-        if self.matrix.ndim == 2:
-            check_two_classes(self.matrix.shape[1])
-        positive = check_proba(self.matrix, allow_1d=True)
-        value = positive if positive.ndim == 1 else positive[:, 1].copy()
+            return *top_label_correct(as_columns(value), self.codes), self.weight
+        if value.ndim == 2:
+            check_two_classes(value.shape[1])
+            check_sums(value)
+            value = value[:, 1].copy()
         return value, self.codes == 1, self.weight
 
     def proba(self) -> tuple[Floats, Ints, Weights]:
@@ -385,7 +369,8 @@ class Samples:
         predictions. The values are checked.
         """
         proba, codes, weight = self.unchecked()
-        return check_proba(proba), codes, weight
+        check_sums(proba)
+        return proba, codes, weight
 
     def unchecked(self) -> tuple[Floats, Ints, Weights]:
         """Return `proba` for functions that check the sums of rows in blocks."""
@@ -393,47 +378,7 @@ class Samples:
         if self.mode == "top_label":
             proba, correct, _ = self.column()
             codes = correct.astype(np.int64)
-        return as_columns(proba), codes, self.weight
-
-
-@dataclass(frozen=True)
-class DeviceSamples:
-    """Checked samples on another device, where the matrix stays."""
-
-    xp: Any
-    matrix: Any  # (n_samples, n_classes)
-    y_true: Any
-    labels: Any
-    weight: Any
-    mode: str
-
-    def column(self) -> Column:
-        """Return copies of what `Samples.column` returns, in numpy arrays."""
-        value, correct = (each[:, 0] for each in self.columns())
-        weight = None if self.weight is None else convert_to_numpy(self.weight, self.xp)
-        return (
-            convert_to_numpy(value, self.xp),
-            convert_to_numpy(correct, self.xp),
-            weight,
-        )
-
-    def columns(self) -> tuple[Any, Any]:
-        """Return probabilities and correctness of their class, (n_samples, n_rows)."""
-        xp, proba, y_true, labels = self.xp, self.matrix, self.y_true, self.labels
-        if self.mode == "classwise":
-            return proba, y_true[:, None] == labels[None, :]
-        if self.mode == "top_label":
-            predicted = xp.argmax(proba, axis=1)
-            correct = xp.take(labels, predicted) == y_true
-            return xp.max(proba, axis=1)[:, None], correct[:, None]
-        check_two_classes(proba.shape[1])
-        return proba[:, 1:], (y_true == labels[1])[:, None]
-
-    def proba(self) -> tuple[Floats, Ints, Weights]:
-        """Raise the TypeError of a matrix that must be on the CPU."""
-        return _in_memory(self.y_true, self.matrix, None, None, self.mode).proba()
-
-    unchecked = proba
+        return on_cpu(as_columns(proba)), codes, self.weight
 
 
 @dataclass(frozen=True)
@@ -445,15 +390,14 @@ class LazySamples:
     pos_label: Any
     is_symmetric: bool = False
 
-    def column(self) -> Column:
+    def column(self) -> Any:
         """Raise the TypeError of data that must be in memory."""
-        return _in_memory(*self.data, self.mode, self.pos_label).column()
+        y_true, y_proba, _, sample_weight = self.data
+        check_place(y_proba, "y_proba")
+        check_in_memory(y_true, "y_true")
+        check_in_memory(sample_weight, "sample_weight")
 
-    def proba(self) -> tuple[Floats, Ints, Weights]:
-        """Raise the same error."""
-        return _in_memory(*self.data, self.mode, self.pos_label).proba()
-
-    unchecked = proba
+    proba = unchecked = column
 
     def blocks(self) -> tuple[dict[str, Any], Array, str]:
         """Return the arrays to read in blocks by name, the labels and the mode."""
@@ -476,7 +420,7 @@ class LazySamples:
         return data, labels, resolve_mode(mode, y_proba)
 
 
-AnySamples: TypeAlias = Samples | DeviceSamples | LazySamples
+AnySamples: TypeAlias = Samples | LazySamples
 
 
 def read_samples(
@@ -502,17 +446,26 @@ def read_samples(
     all metrics with `pos_label`. A symmetric metric, which treats all classes alike,
     also accepts that of the first, which does not change anything.
     """
-    data = y_true, y_proba, labels, sample_weight
     if has_dask_arrays(y_true, y_proba, sample_weight):
-        return LazySamples(data, mode, pos_label, is_symmetric)
-    if is_elsewhere(y_proba):
-        y_proba, labels, mode = _positive_last(
-            y_true, y_proba, labels, mode, pos_label, is_symmetric
-        )
-        mode = resolve_mode(mode, y_proba, **default)
         data = y_true, y_proba, labels, sample_weight
-        return DeviceSamples(*_check_targets_on_device(*data), mode)
-    return _in_memory(*data, mode, pos_label, is_symmetric, **default)
+        return LazySamples(data, mode, pos_label, is_symmetric)
+    y_true = as_labels(y_true, "y_true")
+    check_order(y_proba, y_true)
+    proba = proba_on_device(y_proba)
+    check_lengths(len(y_true), proba.shape[0])
+    n_classes = 2 if proba.ndim == 1 else proba.shape[1]
+    codes = encode_labels(y_true, labels=labels, n_classes=n_classes)
+    check_columns(y_proba, y_true, labels)
+    weight = check_sample_weight(sample_weight, codes)
+    if pos_label is None:
+        choose_positive(y_true, proba, labels, None)
+        return Samples(proba, codes, weight, resolve_mode(mode, proba, **default))
+    classes = column_classes(y_true, labels)
+    swaps, mode = _positive(pos_label, mode, classes, proba.ndim, is_symmetric)
+    if swaps:
+        codes = 1 - codes
+        proba = proba if proba.ndim == 1 else np.ascontiguousarray(proba[:, ::-1])
+    return Samples(proba, codes, weight, mode)
 
 
 def samples_by_class(samples: AnySamples) -> Iterator[Column]:
@@ -523,29 +476,6 @@ def samples_by_class(samples: AnySamples) -> Iterator[Column]:
     proba, codes, weight = samples.proba()
     for code, column in enumerate(proba.T):
         yield np.ascontiguousarray(column), codes == code, weight
-
-
-def _in_memory(
-    y_true: Any,
-    y_proba: Any,
-    labels: Any,
-    sample_weight: Any,
-    mode: str | None,
-    pos_label: Any = None,
-    is_symmetric: bool = False,
-    **default: str,
-) -> Samples:
-    """Return the samples of arrays that numpy can read."""
-    proba, codes, weight = _check_targets(y_true, y_proba, labels, sample_weight)
-    if pos_label is None:
-        choose_positive(y_true, proba, labels, None)
-        return Samples(proba, codes, weight, resolve_mode(mode, proba, **default))
-    classes = column_classes(y_true, labels)
-    swaps, mode = _positive(pos_label, mode, classes, proba.ndim, is_symmetric)
-    if swaps:
-        codes = 1 - codes
-        proba = proba if proba.ndim == 1 else np.ascontiguousarray(proba[:, ::-1])
-    return Samples(proba, codes, weight, mode)
 
 
 def choose_positive(y_true: Any, y_proba: Any, labels: Any, pos_label: Any) -> Any:
@@ -584,101 +514,3 @@ def _positive(
     is_any = is_symmetric or n_dims == 1
     is_first = positive_code(pos_label, None if is_any else mode, classes) == 0
     return is_first and not (is_symmetric and n_dims == 2), mode or "positive"
-
-
-def _positive_last(
-    y_true: Any,
-    y_proba: Any,
-    labels: Any,
-    mode: str | None,
-    pos_label: Any,
-    is_symmetric: bool,
-) -> tuple[Any, Any, str | None]:
-    """Return probabilities, labels and mode, with the positive class as the second."""
-    if y_proba.ndim == 2 and y_proba.shape[1] == 1:
-        y_proba = y_proba[:, 0]
-    if pos_label is None:
-        if not is_array_api(y_true):  # those of a device are numbers
-            choose_positive(y_true, y_proba, labels, None)
-        return y_proba, labels, mode
-    classes = column_classes(on_cpu(y_true), on_cpu(labels))
-    swaps, mode = _positive(pos_label, mode, classes, y_proba.ndim, is_symmetric)
-    if swaps:
-        classes = classes[::-1].copy()
-        if y_proba.ndim == 2:
-            y_proba = get_namespace(y_proba)[0].flip(y_proba, axis=1)
-    return y_proba, classes, mode
-
-
-def _check_targets_on_device(
-    y_true: Any, y_proba: Any, labels: Any, sample_weight: Any
-) -> tuple[Any, Any, Any, Any, Any]:
-    """Return the namespace, and the checked data on the device of `y_proba`.
-
-    These are the probabilities of all classes, the true labels, the labels of the
-    columns, and the weights or None.
-    """
-    xp, _ = get_namespace(y_proba)
-    proba = _check_proba(y_proba)
-    weight = _check_weight(xp, sample_weight, proba)
-    y_true, labels = _check_labels(xp, y_true, labels, proba)
-    return xp, proba, y_true, labels, weight
-
-
-def _check_proba(proba: Any) -> Any:
-    """Return checked probabilities with at least two columns."""
-    xp, proba, eps = as_real(proba, "y_proba")
-    if eps == 0:  # integers
-        warn_of_predicted_labels(on_cpu(proba), "y_proba")
-    if proba.dtype not in (xp.float32, xp.float64):
-        proba = xp.astype(proba, xp.float64)
-    if proba.ndim not in (1, 2) or 0 in proba.shape:
-        raise ValueError(
-            "y_proba must be probabilities of shape (n_samples, n_classes) or "
-            f"(n_samples,), got shape {tuple(proba.shape)}. Pass the output of "
-            "predict_proba."
-        )
-    proba = check_proba_on_device(xp, proba, "y_proba", eps)
-    return proba if proba.ndim == 2 else xp.stack([1 - proba, proba], axis=1)
-
-
-def _check_weight(xp: Any, sample_weight: Any, proba: Any) -> Any:
-    """Return the weights as float64 on the device of the probabilities, or None."""
-    if sample_weight is None:
-        return None
-    if not is_array_api(sample_weight):
-        rows = np.empty(proba.shape[0])
-        sample_weight = _writable(check_sample_weight(sample_weight, rows))
-    _, sample_weight, _ = as_real(sample_weight, "sample_weight")
-    weight = xp.asarray(sample_weight, dtype=xp.float64, device=device(proba))
-    if weight.shape != proba.shape[:1]:
-        raise ValueError(
-            f"sample_weight must have shape {tuple(proba.shape[:1])}, got shape "
-            f"{tuple(weight.shape)}. Pass one weight for each row of y_proba."
-        )
-    check_weight_range(float(xp.min(weight)), float(xp.max(weight)))
-    return weight
-
-
-def _check_labels(xp: Any, y_true: Any, labels: Any, proba: Any) -> tuple[Any, Any]:
-    """Return the true labels and the column labels on the device of `proba`."""
-    n_samples, n_classes = proba.shape
-    n_labels = y_true.shape[0] if hasattr(y_true, "shape") else len(y_true)
-    check_lengths(n_labels, n_samples)
-    if labels is not None and is_array_api(labels):
-        labels = convert_to_numpy(labels, get_namespace(labels)[0])
-    if not is_array_api(y_true):
-        codes = encode_labels(y_true, labels=labels, n_classes=n_classes)
-        y_true, labels = _writable(codes), np.arange(n_classes)
-    else:
-        y_true = one_column(y_true)
-        present = convert_to_numpy(xp.unique_values(y_true), xp)
-        encode_labels(present, labels=labels, n_classes=n_classes)
-        labels = present if labels is None else np.asarray(labels)
-    where = {"device": device(proba)}
-    return xp.asarray(y_true, **where), xp.asarray(labels, **where)
-
-
-def _writable(array: Any) -> Array:
-    """Return a writable numpy array, which torch converts without a warning."""
-    return np.require(array, requirements="W")

@@ -13,7 +13,7 @@ from sklearn_calib._sklearn.metric_options import (
     metric_input,
     with_options,
 )
-from sklearn_calib._validation.arrays import as_numbers, on_cpu, shown
+from sklearn_calib._validation.arrays import as_numbers, shown
 from sklearn_calib._validation.declarations import TARGETS, validate_params
 from sklearn_calib._validation.labels import column_classes
 from sklearn_calib._validation.probabilities import check_proba
@@ -148,7 +148,7 @@ def label_shift_calibration_error(
     metric = with_options(metric, options, label_shift_calibration_error)
     labels = fixed_by_partial(metric, "labels", labels)
     pos_label = fixed_by_partial(metric, "pos_label", None)
-    numbers = as_numbers(on_cpu(y_proba), "y_proba")
+    numbers = as_numbers(y_proba, "y_proba")
     labels = choose_positive(y_true, numbers, labels, pos_label)
     known = labels if pos_label is None else column_classes(y_true, labels)
     data = y_true, y_proba, known, sample_weight

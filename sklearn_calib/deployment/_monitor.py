@@ -15,7 +15,7 @@ from sklearn_calib._numerics.binning import class_gap_norm
 from sklearn_calib._numerics.sample_blocks import as_float64
 from sklearn_calib._state.mergeable import Accumulator
 from sklearn_calib._state.schema import FINITE, NON_NEGATIVE, Number, Numbers, Spec
-from sklearn_calib._validation.arrays import is_empty, on_cpu, shown
+from sklearn_calib._validation.arrays import is_empty, shown
 from sklearn_calib._validation.declarations import (
     BETWEEN_0_AND_1,
     MODES,
@@ -289,7 +289,7 @@ class CalibrationMonitor(Accumulator):
             encode_labels(labels, labels=labels, n_classes=len(labels), name="labels")
             return self._append(self._alternatives().empty())
         weight, has_weight = nonzero_weight(sample_weight)
-        data = y_true, on_cpu(y_proba), self.labels, weight
+        data = y_true, y_proba, self.labels, weight
         proba, codes, weight = read_samples(*data, "canonical").proba()
         if weight is not None and weight.max() > 1:
             raise ValueError(
@@ -426,7 +426,7 @@ class CalibrationMonitor(Accumulator):
         advice = max(causes, key=causes.__getitem__) if self.is_alarm_ else "none"
         losses: dict[str, float] = {}
         if y_true is not None:
-            data = y_true, on_cpu(y_proba), self.labels, None
+            data = y_true, y_proba, self.labels, None
             proba, codes, _ = read_samples(*data, "canonical").proba()
             if advice in ("priors", "temperature"):
                 proba = as_float64(proba)

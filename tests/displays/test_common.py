@@ -21,6 +21,7 @@ from sklearn.linear_model import RidgeClassifier
 from sklearn.naive_bayes import GaussianNB
 
 from sklearn_calib import NeuralClassifier, displays
+from sklearn_calib._validation.arrays import as_array
 from sklearn_calib.callbacks import RecordBins
 from sklearn_calib.deployment import CalibrationMonitor
 
@@ -103,7 +104,8 @@ def basic_options(method, y_true):
     options = {"n_bins": 4, "n_resamples": 20, "random_state": 0, "groups": None}
     options["confidence_levels"] = [0.8]
     if y_true is not None:
-        options["groups"] = np.asarray(y_true) == next(iter(y_true))
+        y_true = as_array(y_true, "y_true")
+        options["groups"] = y_true == y_true[0]
     taken = {*inspect.signature(method).parameters}
     if "kind" in taken:  # of panels, which pass on the number of bins
         taken.add("n_bins")
@@ -316,19 +318,12 @@ def test_data_of_any_kind(name, classifier, draw):
     assert_close(single, parameters(draw(name, Y, coarse)), rtol=1e-5)
 
 
-@pytest.mark.usefixtures("undrawn", "elsewhere")
+@pytest.mark.usefixtures("undrawn")
 @of_predictions
-def test_arrays_of_other_devices_are_drawn_or_refused(name, classifier, draw):
-    """One probability per sample is copied, the matrix is not."""
-    strict = pytest.importorskip("array_api_strict")
+def test_arrays_of_other_devices_are_drawn(name, classifier, draw, on_device):
     proba = classifier.predict_proba(X)
-    data = strict.asarray(CODES), strict.asarray(proba)
-    if name == "ClasswiseReliabilityDisplay":
-        with pytest.raises(TypeError, match="Move it to the CPU"):
-            draw(name, *data)
-    else:
-        expected = parameters(draw(name, CODES, proba))
-        assert_close(parameters(draw(name, *data)), expected)
+    expected = parameters(draw(name, CODES, proba))
+    assert_close(parameters(draw(name, on_device(CODES), on_device(proba))), expected)
 
 
 @pytest.mark.usefixtures("undrawn")

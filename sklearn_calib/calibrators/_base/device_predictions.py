@@ -19,7 +19,6 @@ from sklearn_calib._validation.arrays import (
     get_namespace,
     is_array_api,
     is_cpu_tensor,
-    on_cpu,
 )
 from sklearn_calib._validation.probabilities import (
     check_proba_on_device,
@@ -39,16 +38,20 @@ def returns_array_of_input(predict_proba: _Method) -> _Method:
     """Return probabilities in the library and on the device of `X`, as scikit-learn.
 
     This is done with `array_api_dispatch=True`. The memory of tensors on the CPU is
-    read by numpy; arrays on other devices stay there.
+    read by numpy; arrays on other devices stay there, unless `_runs_on_devices` is
+    False.
     """
 
     @wraps(predict_proba)
     def wrapper(self: Any, X: Any) -> Any:
-        if self._runs_on_devices and is_array_api(X):
+        is_of_other_library = is_array_api(X)
+        if self._runs_on_devices and is_of_other_library:
             return _proba_on_device(self, X)
         proba = predict_proba(self, X)
-        if get_config()["array_api_dispatch"] and is_cpu_tensor(X):
-            return get_namespace(X)[0].asarray(proba)
+        if get_config()["array_api_dispatch"] and (
+            is_of_other_library or is_cpu_tensor(X)
+        ):
+            return get_namespace(X)[0].asarray(proba, device=device(X))
         return proba
 
     return cast("_Method", wrapper)
@@ -82,7 +85,7 @@ def _proba_on_device(calibrator: Any, X: Any) -> Any:
     check_is_fitted(calibrator)
     xp, X, eps = as_real(X, "X")
     if eps == 0:  # integers
-        warn_of_predicted_labels(on_cpu(X), "X")
+        warn_of_predicted_labels(X, "X")
     X = xp.reshape(X, (-1, 1)) if X.ndim == 1 else X
     if calibrator._takes_log_odds and X.shape[1] == 1:
         X = xp.concat([0 * X, X], axis=1)

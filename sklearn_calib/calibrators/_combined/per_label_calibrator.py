@@ -16,8 +16,8 @@ from sklearn_calib._state.json_values import refuse
 from sklearn_calib._state.schema import Count, ListOf, Names, Object, Spec, StateMixin
 from sklearn_calib._validation.arrays import (
     as_array,
-    check_dispatch,
     check_numbers,
+    get_namespace,
     on_cpu,
 )
 from sklearn_calib._validation.dask_arrays import maps_blocks
@@ -203,6 +203,7 @@ class PerLabelCalibrator(
             Calibrated probabilities of the labels. Rows need not sum to one.
         """
         check_is_fitted(self)
+        X = on_cpu(X)
         columns = zip(
             self.calibrators_, self._check_input(X, reset=False).T, strict=True
         )
@@ -234,14 +235,12 @@ class PerLabelCalibrator(
         y_pred : ndarray of shape (n_samples, n_labels)
             Indicator matrix of zeros and ones.
         """
-        is_likely = self.predict_proba(X) > 0.5
-        if isinstance(is_likely, np.ndarray):
-            return is_likely.astype(np.int64)
-        return is_likely.long()
+        proba = self.predict_proba(X)
+        xp, _ = get_namespace(proba)
+        return xp.astype(proba > 0.5, xp.int64)
 
     def _check_input(self, X: Any, *, reset: bool) -> Floats:
         """Return `X` as a validated array with one column for each label."""
-        check_dispatch(X, "X")
         X = check_numbers(X, "X")
         check_label_columns(X, name="X")
         return validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_calib._sklearn.response import predict_scores
-from sklearn_calib._validation.arrays import on_cpu, shown
+from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.clusters import encode_clusters, read_clusters
 from sklearn_calib._validation.declarations import TARGETS, StrOptions
 from sklearn_calib._validation.labels import column_classes
@@ -55,7 +55,7 @@ def confidence_and_correctness(
     )
     evaluated = samples.column()
     if samples.mode == "positive" and pos_label is None:
-        pos_label = column_classes(on_cpu(y_true), on_cpu(labels))[1]
+        pos_label = column_classes(y_true, labels)[1]
     return samples.mode, pos_label, evaluated
 
 

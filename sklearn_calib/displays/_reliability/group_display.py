@@ -9,7 +9,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._validation.arrays import on_cpu
 from sklearn_calib._validation.clusters import encode_clusters, is_one_of_several
 from sklearn_calib._validation.declarations import (
     BINS,
@@ -252,7 +251,7 @@ class GroupReliabilityDisplay(ReliabilityPanels):
         same: Options = {"mode": "confidence"}
         y_shown = correct
         if mode == "positive":
-            y_shown = as_labels(on_cpu(y_true), "y_true").ravel()
+            y_shown = as_labels(y_true, "y_true").ravel()
             same = {"pos_label": pos_label, "labels": column_classes(y_shown, labels)}
         bins = {key: options[key] for key in BINS.keys() & options}
         displays, intervals = [], []

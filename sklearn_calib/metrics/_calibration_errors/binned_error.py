@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 from sklearn_calib._numerics.binning import (
     class_bin_sums,
     combine_classes,
-    cube_root_n_bins,
     gap_error,
     isotonic_calibration_error,
     resolve_n_bins,
@@ -26,18 +25,12 @@ from sklearn_calib._validation.declarations import (
     validate_params,
 )
 from sklearn_calib._validation.samples import (
-    DeviceSamples,
     LazySamples,
-    as_columns,
     read_samples,
     samples_by_class,
 )
 from sklearn_calib._validation.types import Array, Floats, Options
-from sklearn_calib.metrics._binned_sums.sample_sums import (
-    MOST_BINS,
-    dask_gap_sums,
-    device_class_sums,
-)
+from sklearn_calib.metrics._binned_sums.sample_sums import dask_gap_sums
 
 NORM = {"norm": [StrOptions({"l1", "l2", "max"})]}
 
@@ -225,9 +218,8 @@ def expected_calibration_error(
     The memory of torch tensors on the CPU is read by numpy. Arrays of other libraries
     and on other devices are supported with
     `sklearn.set_config(array_api_dispatch=True)` and the environment variable
-    `SCIPY_ARRAY_API=1`. From another device, the evaluated probability and correctness
-    of each sample are copied. For the mode "classwise", the sums over bins are computed
-    on the device instead, which must support 64-bit floats, without "isotonic".
+    `SCIPY_ARRAY_API=1`. From another device, the confidence and the predicted class of
+    each sample are copied, and for the mode "classwise" all probabilities.
 
     Dask arrays are supported for "uniform" bins, whose sums are added over the blocks,
     as in :meth:`CalibrationAccumulator.update`. Without `labels`, the blocks of
@@ -549,25 +541,14 @@ def gap_sums(samples: Any, n_bins: Any, strategy: str) -> GapSums:
             'n_bins must be an integer or "cube_root" with mode="classwise", got '
             '"sweep". Use mode="top_label" or "positive".'
         )
-    if isinstance(samples, DeviceSamples):
-        if isinstance(n_bins, str):
-            total = samples.matrix.shape[0]
-            if samples.weight is not None:
-                total = float(samples.xp.sum(samples.weight))
-            n_bins = cube_root_n_bins(total)
-        if n_bins > MOST_BINS:
-            raise ValueError(
-                f"n_bins must be at most {MOST_BINS} for the classes of array API "
-                f"inputs, got {n_bins}. Convert them to numpy arrays."
-            )
-        return GapSums(*device_class_sums(samples, n_bins, strategy), n_bins)
-    n_bins = resolve_n_bins(n_bins, len(samples.codes), samples.weight)
+    proba, codes, weight = samples.unchecked()
+    n_bins = resolve_n_bins(n_bins, len(codes), weight)
     sums = class_bin_sums(
-        as_columns(samples.matrix),
-        samples.codes,
+        proba,
+        codes,
         n_bins=n_bins,
         strategy=strategy,
-        sample_weight=samples.weight,
+        sample_weight=weight,
         keep_empty=False,
     )
     return GapSums(*sums, n_bins)
@@ -585,15 +566,9 @@ def _column_gap_sums(samples: Any, n_bins: int | str, strategy: str) -> GapSums:
 
 def _isotonic_error(samples: Any, norm: str, average: str) -> float:
     """Return the error relative to the isotonic regression."""
-    is_classwise = samples.mode == "classwise"
-    if is_classwise and isinstance(samples, DeviceSamples):
-        raise ValueError(
-            'strategy must be "uniform" or "quantile" for the classes of array API '
-            'inputs, got "isotonic". Convert them to numpy arrays.'
-        )
     errors = [
         isotonic_calibration_error(*data, norm) for data in samples_by_class(samples)
     ]
-    if not is_classwise:
+    if samples.mode != "classwise":
         return errors[0]
     return float(combine_classes(np.array(errors), norm, average))

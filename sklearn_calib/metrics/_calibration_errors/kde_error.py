@@ -15,6 +15,7 @@ from sklearn_calib._numerics.dirichlet_kernel import (
     log_likelihood,
     neighbour_frequencies,
 )
+from sklearn_calib._validation.arrays import on_cpu
 from sklearn_calib._validation.declarations import (
     MODES,
     TARGETS,
@@ -179,9 +180,9 @@ def kde_calibration_error(
     >>> round(kde_calibration_error(y_true, np.full(100, 0.9), bandwidth=0.1), 3)
     0.2
     """
-    data = y_true, y_proba, labels, sample_weight, mode, pos_label
+    data = y_true, on_cpu(y_proba), labels, sample_weight, mode, pos_label
     samples: Any = read_samples(*data)
-    samples.unchecked()  # refuses arrays that are not in memory
+    samples.unchecked()  # refuses Dask arrays
     proba, codes, weight = samples.matrix, samples.codes, samples.weight
     if weight is not None:
         seen = weight > 0
