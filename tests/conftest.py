@@ -461,9 +461,8 @@ def on_device(dispatch):  # noqa: ARG001 - of another fixture
 def elsewhere(dispatch):  # noqa: ARG001 - of another fixture
     """Treat arrays on the CPU as arrays on another device."""
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("is_cpu_tensor", "is_on_cpu"):
-            name = f"sklearn_calib._validation.arrays.{name}"
-            patch.setattr(name, lambda _: False)
+        name = "sklearn_calib._validation.arrays.is_cpu_tensor"
+        patch.setattr(name, lambda _: False)
         yield
 
 

@@ -45,7 +45,7 @@ KNOW_SKLEARN_PRIVATES = {
 # What `read_samples` does for labels, probabilities and weights of users.
 READERS = {"as_proba_array", "as_proba_numbers", "check_columns", "check_lengths"}
 READERS |= {"check_proba", "check_proba_shape", "check_sample_weight"}
-READERS |= {"encode_labels", "positive_code", "resolve_mode"}
+READERS |= {"encode_array", "encode_labels", "positive_code", "resolve_mode"}
 EVALUATE = {"_numerics", "deployment", "displays", "evaluation", "metrics"}
 # Files of these topics that read them without it, and why.
 WITHOUT_DOOR = {

@@ -306,16 +306,6 @@ def is_array_api(array: Any) -> bool:
     return hasattr(array, "device") and get_namespace(array)[1]
 
 
-def is_elsewhere(array: Any) -> bool:
-    """Whether scikit-learn would dispatch on an array that is not on the CPU."""
-    return is_array_api(array) and not is_on_cpu(array)
-
-
-def is_on_cpu(array: Any) -> bool:
-    """Whether an array is on the CPU, by the name of its device in any library."""
-    return "cpu" in str(device(array)).lower()
-
-
 def as_real(array: Any, name: str) -> tuple[Any, Any, float]:
     """Return the namespace, an array of real numbers without gradient, and its eps."""
     xp, _ = get_namespace(array)

@@ -83,6 +83,11 @@ def encode_labels(
     TypeError
         If labels of several types are mixed.
     """
+    return encode_array(as_labels(y, name), labels, n_classes, name)
+
+
+def encode_array(y: Array, labels: Any, n_classes: int, name: str = "y_true") -> Ints:
+    """Return what `encode_labels` does, for an array that `as_labels` returned."""
     y = _label_array(y, name)
     present, codes = _distinct(y, name)
     if labels is None:
@@ -114,12 +119,12 @@ def encode_labels(
 
 def distinct_labels(y: Any, name: str) -> tuple[list[Any], Ints]:
     """Return the sorted distinct labels as a list, and each sample's index in it."""
-    return _distinct(_label_array(y, name), name)
+    return _distinct(_label_array(as_labels(y, name), name), name)
 
 
-def _label_array(y: Any, name: str) -> Array:
+def _label_array(y: Array, name: str) -> Array:
     """Return labels as a 1-d array without missing values."""
-    y = one_column(as_labels(y, name), name)
+    y = one_column(y, name)
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         raise ValueError(
             f"{name} must not contain missing values, got NaN or infinity. Remove "

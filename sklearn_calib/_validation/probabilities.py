@@ -12,10 +12,8 @@ from sklearn.utils.validation import _check_sample_weight
 from sklearn_calib._validation.arrays import (
     FEW_COLUMNS,
     as_numbers,
-    as_real,
     check_in_memory,
     check_numbers,
-    is_elsewhere,
     on_cpu,
     row_blocks,
     shown,
@@ -90,21 +88,6 @@ def as_proba_array(
     """Return probabilities as `check_proba`; row sums are left to `proba_blocks`."""
     proba = check_proba_shape(proba, name=name, allow_1d=allow_1d)
     return _within_range(proba, name)
-
-
-def proba_on_device(proba: Any) -> Any:
-    """Return probabilities as `as_proba_array`; a wide matrix stays on its device.
-
-    One of more than two columns is not copied to the CPU, and all its values and row
-    sums are checked.
-    """
-    is_wide = is_elsewhere(proba) and proba.ndim == 2 and proba.shape[1] > 2
-    if not is_wide or proba.shape[0] == 0:
-        return as_proba_array(proba, allow_1d=True)
-    xp, proba, eps = as_real(proba, "y_proba")
-    if proba.dtype not in (xp.float32, xp.float64):
-        proba = xp.astype(proba, xp.float64)
-    return check_proba_on_device(xp, proba, "y_proba", eps)
 
 
 def check_place(proba: Any, name: str) -> None:

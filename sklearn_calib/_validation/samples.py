@@ -14,10 +14,12 @@ from sklearn_calib._validation.arrays import (
     MOST_VALUES,
     as_array,
     as_numbers,
+    as_real,
     check_in_memory,
     column_names,
     get_namespace,
     has_dask_arrays,
+    is_array_api,
     on_cpu,
     row_blocks,
     shown,
@@ -29,16 +31,18 @@ from sklearn_calib._validation.labels import (
     as_labels,
     code_of_label,
     column_classes,
+    encode_array,
     encode_labels,
     one_column,
 )
 from sklearn_calib._validation.probabilities import (
+    as_proba_array,
     check_place,
     check_proba,
+    check_proba_on_device,
     check_sample_weight,
     check_sums,
     proba_blocks,
-    proba_on_device,
 )
 from sklearn_calib._validation.types import Array, Bools, Floats, Ints, Weights
 
@@ -155,11 +159,11 @@ def _codes_by_name(classes: list[Any]) -> dict[Any, int]:
     return codes
 
 
-def check_lengths(n_labels: int, n_rows: int) -> None:
-    """Raise ValueError unless labels and probabilities have the same length."""
+def check_lengths(n_labels: int, n_rows: int, name: str = "y_proba") -> None:
+    """Raise ValueError unless labels and predictions have the same length."""
     if n_labels != n_rows:
         raise ValueError(
-            f"y_true must contain one label for each row of y_proba, got {n_labels} "
+            f"y_true must contain one label for each row of {name}, got {n_labels} "
             f"labels and {n_rows} rows. Pass both for the same samples."
         )
 
@@ -198,6 +202,7 @@ def read_class_values(
     `source` returns it.
     """
     check_place(values, name)
+    y_true = as_labels(y_true, "y_true")
     check_order(values, y_true, name)
     checked = as_numbers(values, name)
     is_matrix = checked.ndim == 2 and len(checked) > 0 and checked.shape[1] > 1
@@ -208,12 +213,8 @@ def read_class_values(
             f"{checked.min(initial=1):g} to {checked.max(initial=0):g}. Pass the "
             f"result of {source}."
         )
-    codes = encode_labels(y_true, labels=labels, n_classes=checked.shape[1])
-    if len(codes) != len(checked):
-        raise ValueError(
-            f"y_true must contain one label for each row of {name}, got {len(codes)} "
-            f"labels and {len(checked)} rows. Pass both for the same samples."
-        )
+    codes = encode_array(y_true, labels, checked.shape[1])
+    check_lengths(len(codes), len(checked), name)
     check_columns(values, y_true, labels, name)
     return checked, codes, check_sample_weight(sample_weight, checked)
 
@@ -336,9 +337,9 @@ def in_double(proba: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Samples:
-    """Checked samples; the sums of the rows of a matrix in numpy are not checked.
+    """Checked samples; the sums of the rows of a numpy matrix are not checked.
 
-    A matrix of more than two columns stays on its device.
+    A matrix of another library that has more than two columns stays on its device.
     """
 
     matrix: Any  # (n_samples, n_classes), or (n_samples,) for the positive class
@@ -451,10 +452,10 @@ def read_samples(
         return LazySamples(data, mode, pos_label, is_symmetric)
     y_true = as_labels(y_true, "y_true")
     check_order(y_proba, y_true)
-    proba = proba_on_device(y_proba)
+    proba = _checked_proba(y_proba)
     check_lengths(len(y_true), proba.shape[0])
     n_classes = 2 if proba.ndim == 1 else proba.shape[1]
-    codes = encode_labels(y_true, labels=labels, n_classes=n_classes)
+    codes = encode_array(y_true, labels, n_classes)
     check_columns(y_proba, y_true, labels)
     weight = check_sample_weight(sample_weight, codes)
     if pos_label is None:
@@ -466,6 +467,20 @@ def read_samples(
         codes = 1 - codes
         proba = proba if proba.ndim == 1 else np.ascontiguousarray(proba[:, ::-1])
     return Samples(proba, codes, weight, mode)
+
+
+def _checked_proba(proba: Any) -> Any:
+    """Return probabilities; more than two columns stay where they are.
+
+    These are checked as a whole. Of others, the row sums are left to `proba_blocks`.
+    """
+    is_wide = is_array_api(proba) and proba.ndim == 2 and proba.shape[1] > 2
+    if not is_wide or proba.shape[0] == 0:
+        return as_proba_array(proba, allow_1d=True)
+    xp, proba, eps = as_real(proba, "y_proba")
+    if proba.dtype not in (xp.float32, xp.float64):
+        proba = xp.astype(proba, xp.float64)
+    return check_proba_on_device(xp, proba, "y_proba", eps)
 
 
 def samples_by_class(samples: AnySamples) -> Iterator[Column]:

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_consistent_length
 from sklearn_calib._numerics.sample_blocks import Block, Blocks, array_blocks
 from sklearn_calib._validation.arrays import as_numbers, on_cpu
 from sklearn_calib._validation.fit_warnings import warn
-from sklearn_calib._validation.labels import as_labels, encode_labels
+from sklearn_calib._validation.labels import as_labels, encode_array
 from sklearn_calib._validation.probabilities import (
     are_proba,
     check_sample_weight,
@@ -78,11 +78,11 @@ def _check_arrays(
     """Return validated input, codes and weights, after setting `classes_`."""
     if X is None:
         raise TypeError("X and y must be passed to fit, got None. Or pass batches.")
+    y = as_labels(y, "y")
     check_order(X, y, "X", "y")
     given, X = X, calibrator._check_input(X, reset=True)
-    y = as_labels(y, "y")
     check_consistent_length(X, y)
-    codes = encode_labels(y, labels=labels, n_classes=X.shape[1], name="y")
+    codes = encode_array(y, labels, X.shape[1], "y")
     weight = check_sample_weight(sample_weight, X)
     classes = np.unique(y) if labels is None else as_labels(labels, "labels")
     check_columns(given, y, classes, "X")
@@ -200,13 +200,13 @@ class Chunks:
                 "tuples."
             )
         X, y, *weight = map(on_cpu, chunk)
-        check_order(X, y, "X", "y")
         y = as_labels(y, "y")
+        check_order(X, y, "X", "y")
         check_consistent_length(X, y, *(each for each in weight if each is not None))
         if len(y) == 0:
             return None
         given, X = X, self._calibrator._check_input(X, reset=reset)
-        codes = encode_labels(y, labels=self._labels, n_classes=X.shape[1], name="y")
+        codes = encode_array(y, self._labels, X.shape[1], "y")
         check_columns(given, y, self._labels, "X")
         if reset:  # one chunk tells what all of them contain
             self.are_labels = warn_of_predicted_labels(given, "X")

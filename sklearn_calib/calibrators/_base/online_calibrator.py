@@ -26,7 +26,7 @@ from sklearn_calib._validation.fit_warnings import without_warnings
 from sklearn_calib._validation.labels import (
     as_labels,
     distinct_labels,
-    encode_labels,
+    encode_array,
 )
 from sklearn_calib._validation.samples import check_columns, check_order
 from sklearn_calib._validation.types import Array, Floats
@@ -232,6 +232,7 @@ class _OnlineCalibrator(Calibrator):
 
     def _check_batch(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Block:
         """Return validated input, codes and weights."""
+        y = as_labels(y, "y")
         check_order(X, y, "X", "y")
         given, X = X, self._check_input(X, reset=reset)
         labels = self.classes_.tolist()
@@ -241,9 +242,8 @@ class _OnlineCalibrator(Calibrator):
                 f"column of X, got {shown(labels)}. Pass them in the order of the "
                 "columns, such as estimator.classes_."
             )
-        y = as_labels(y, "y")
         check_consistent_length(X, y, sample_weight)
-        codes = encode_labels(y, labels=self.classes_, n_classes=X.shape[1], name="y")
+        codes = encode_array(y, self.classes_, X.shape[1], "y")
         check_columns(given, y, self.classes_, "X")
         weight = check_chunk_weight(sample_weight, X)
         if weight is None:

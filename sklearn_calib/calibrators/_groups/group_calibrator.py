@@ -27,7 +27,7 @@ from sklearn_calib._state.schema import (
 from sklearn_calib._validation.arrays import check_numbers, on_cpu, row_blocks, shown
 from sklearn_calib._validation.fit_warnings import without_warnings
 from sklearn_calib._validation.groups import distinct_values, encode_groups, group_frame
-from sklearn_calib._validation.labels import as_labels, encode_labels
+from sklearn_calib._validation.labels import encode_labels
 from sklearn_calib._validation.probabilities import check_sample_weight
 from sklearn_calib._validation.types import Array, Floats, Ints
 from sklearn_calib.calibrators._base.calibrator import MIN_ROWS, Calibrator
@@ -209,10 +209,8 @@ class GroupCalibrator(
         self.__dict__.pop("group_names_in_", None)
         if (names := _names(frame)) is not None:
             self.group_names_in_ = names
-        n_classes = len(self.classes_)
-        codes = encode_labels(
-            as_labels(y, "y"), labels=self.classes_, n_classes=n_classes, name="y"
-        )
+        classes = self.classes_
+        codes = encode_labels(y, labels=classes, n_classes=len(classes), name="y")
         weight = check_sample_weight(sample_weight, logits)
         weight = np.ones(len(codes)) if weight is None else weight
         groups = encode_groups(frame, self.values_)
