@@ -49,26 +49,31 @@ def test_every_metric_of_other_arrays_on_the_cpu_is_that_of_numpy(metric):
     np.testing.assert_array_equal(value, expected)
 
 
-@pytest.mark.usefixtures("dispatch")
-def test_metrics_of_other_arguments():
-    y_true, y_proba, weight = problem()
-    given = tensors(y_true, y_proba)
-    for arrays, options in [((y_true, y_proba, weight), {}), ((*given, weight), {})]:
-        *data, weights = arrays
-        accumulator = CalibrationAccumulator(labels=range(3)).update(*data, weights)
-        ece, draws = metrics.expected_calibration_error, {"n_resamples": 5}
-        options |= {**draws, "random_state": 0}
-        found = (
-            accumulator.compute(),
-            bootstrap_interval(ece, *data, **options),
-            metrics.per_group(ece, *data, groups=data[0]).to_dict(),
-            metrics.per_label(ece, (data[0] > 0)[:, None] * 1, data[1][:, :1]),
-            metrics.ood_auroc_score(data[1][:, 0], data[1][:, 1]),
-            metrics.overconfidence(data[1], data[1]),
+@pytest.mark.parametrize("move", [torch.from_numpy, None])
+def test_metrics_of_other_arguments(move, on_device):
+    ece, draws = metrics.expected_calibration_error, {"n_resamples": 5}
+    draws |= {"random_state": 0}
+    found = []
+    for put in (np.asarray, move or on_device):
+        y_true, y_proba, weight = map(put, problem())
+        labels, sets = put((problem()[0] > 0)[:, None] * 1), put(problem()[1] > 0.2)
+        scores, clusters = (y_proba[:, 0], y_proba[:, 1]), put(np.arange(80) % 60)
+        results = (
+            CalibrationAccumulator(labels=range(3))
+            .update(y_true, y_proba, weight)
+            .compute(),
+            bootstrap_interval(ece, y_true, y_proba, clusters=clusters, **draws),
+            metrics.consistency_test(ece, y_true, y_proba, **draws),
+            metrics.difference_test(ece, y_true, y_proba, y_proba, **draws),
+            metrics.ece_consistency_bound(y_proba, **draws),
+            metrics.per_group(ece, y_true, y_proba, groups=y_true).to_dict(),
+            metrics.per_label(ece, labels, y_proba[:, :1]),
+            metrics.ood_auroc_score(*scores),
+            metrics.overconfidence(y_proba, y_proba),
+            metrics.set_coverage_score(y_true, sets),
         )
-        if arrays[0] is y_true:
-            expected = found
-    assert repr(found) == repr(expected)
+        found.append(repr(results))
+    assert found[0] == found[1]
 
 
 @pytest.mark.usefixtures("dispatch")
