@@ -47,7 +47,7 @@ def fit_offsets(proba: Blocks) -> Floats:
     mean: Floats = np.zeros(len(proba.sizes))
     precision = 1.0
     for _ in range(MAX_STEPS):
-        offset, _ = minimize(data, np.full(len(mean), precision), mean)
+        offset = minimize(data, np.full(len(mean), precision), mean)
         mean, precision = _step(data, offset)
         if np.abs(mean - offset).max() < TOLERANCE:
             break

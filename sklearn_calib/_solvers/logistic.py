@@ -3,21 +3,15 @@
 from typing import Any
 
 import numpy as np
-from scipy.linalg.lapack import dgelsd, dgelsd_lwork, dposv
+from scipy.linalg.lapack import dgelsd, dgelsd_lwork
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_calib._solvers.temperature_fit import magnitude
+from sklearn_calib._solvers.newton import newton_steps
 from sklearn_calib._validation.fit_warnings import warn
 from sklearn_calib._validation.types import Array, Floats
 
-MAX_STEPS = 50
 # A smaller mean log loss is 0 up to rounding errors: the data are separable.
 SMALLEST_LOSS = 1e-13
-# Added to curvatures, which are zero where all probabilities are 0 or 1.
-TINY = 1e-12
-
-# How often the term added to the diagonal of a Hessian is multiplied by 100.
-MAX_JITTERS = 20
 
 
 def fit_logistic(features: Floats, target: Array, weight: Floats) -> Floats:
@@ -97,33 +91,27 @@ def newton_logistic(
     distinguishes the two cases. If all targets are 0 or 1, the search ends at the first
     coefficients that separate them.
     """
-    units = np.array([magnitude(column) for column in features.T])
-    rows = np.ascontiguousarray(features.T / units[:, None])
+    rows = np.ascontiguousarray(features.T)
     moments = rows * weight
-    coef = _start(rows, target, weight)
-    margin = coef @ rows
-    value, proba = log_loss(margin, target, weight)
-    previous: Any = np.inf
-    for _ in range(MAX_STEPS):
-        residual = proba - target
-        slope = moments @ residual
+
+    def evaluate(coef: Floats) -> tuple[Any, Floats]:
+        return log_loss(coef @ rows, target, weight)
+
+    def solve(_: Floats, proba: Floats) -> tuple[Floats, Floats]:
+        slope = moments @ (proba - target)
         curvature = (moments * (proba * (1 - proba))) @ rows.T
-        step = -_solve(curvature, slope)
-        gain = -slope @ step
-        is_positive = value > SMALLEST_LOSS * weight.sum()
-        if gain <= 1e-10 * value:
-            return (coef + step) / units, is_positive and gain <= 0.05 * previous
-        if is_binary and gain > 0.05 * previous and np.abs(residual).max() < 0.5:
-            return coef / units, False
-        length, moved = 1.0, step @ rows
-        while (trial := log_loss(margin + length * moved, target, weight))[0] > value:
-            length /= 2
-            if length < 1e-6:
-                return coef / units, is_positive  # only rounding errors are left
-        coef, margin = coef + length * step, margin + length * moved
-        value, proba = trial
-        previous = gain
-    return coef / units, False
+        return -_solve(curvature, slope), slope
+
+    previous: Any = np.inf
+    for at in newton_steps(evaluate, solve, _start(rows, target, weight)):
+        is_fast = at.gain <= 0.05 * previous
+        is_positive = at.value > SMALLEST_LOSS * weight.sum()
+        if at.gain <= 1e-10 * at.value:
+            return at.point + at.step, is_positive and is_fast
+        if is_binary and not is_fast and np.abs(at.state - target).max() < 0.5:
+            return at.point, False
+        previous = at.gain
+    return at.point, is_positive  # only rounding errors are left
 
 
 def _start(rows: Floats, target: Array, weight: Floats) -> Floats:
@@ -156,23 +144,3 @@ def _solve(curvature: Floats, slope: Floats) -> Floats:
     if failure:
         raise np.linalg.LinAlgError("The curvature must be finite.")
     return solution / scale
-
-
-def solve_jittered(hessian: Floats, gradient: Floats) -> Floats:
-    """Solve a linear system after adding a small term to the diagonal.
-
-    The term is needed for directions that do not change the probabilities, such as a
-    constant added to all scores, and for rounding errors where probabilities are so
-    close to 0 and 1 that curvatures vanish.
-    """
-    # Rounding errors can make curvatures and their sum negative.
-    positive = np.maximum(hessian.diagonal(), 0)
-    jitter = 1e-9 * positive.sum() / len(hessian) + TINY**2
-    for _ in range(MAX_JITTERS):
-        hessian.flat[:: len(hessian) + 1] += jitter
-        # The checks of `scipy.linalg` take longer than to solve a small system.
-        _, solution, failure = dposv(hessian, gradient)
-        if not failure:
-            return solution
-        jitter *= 100
-    return gradient / jitter  # the jitter now dominates the Hessian

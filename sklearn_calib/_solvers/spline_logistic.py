@@ -35,6 +35,7 @@ from sklearn_calib._numerics.sample_blocks import (
 )
 from sklearn_calib._numerics.softmax import log_softmax, softmax
 from sklearn_calib._solvers.logistic import log_loss
+from sklearn_calib._solvers.newton import newton_steps
 from sklearn_calib._solvers.temperature_fit import bounded_temperature, magnitude
 from sklearn_calib._validation.arrays import row_blocks
 from sklearn_calib._validation.types import Array, Floats, Ints
@@ -293,11 +294,11 @@ def _fit_coefficients(
     if precision is None:
         coef, precision = estimate(few, part)
     elif coef is None:
-        coef, _ = minimize(few, precision[part], np.zeros(len(part)))
+        coef = minimize(few, precision[part], np.zeros(len(part)))
     if limits is not None:
         # Closer to the identity, the curve does not decrease.
         coef = coef / max(1.0, -(limits @ coef).min())
-    coef, _ = minimize(data, precision[part], coef, limits)
+    coef = minimize(data, precision[part], coef, limits)
     return coef, precision
 
 
@@ -319,7 +320,7 @@ def estimate(data: Data, part: Ints) -> tuple[Floats, Floats]:
     precision: Floats = START
     used: Floats = np.zeros(2)
     # Far from the maximum, the precisions would be those of another local maximum.
-    coef, _ = minimize(data, precision[part], np.zeros(len(part)))
+    coef = minimize(data, precision[part], np.zeros(len(part)))
     loss, state = data.loss(coef)
     mean = coef
     for _ in range(MAX_STEPS):
@@ -353,32 +354,29 @@ def estimate(data: Data, part: Ints) -> tuple[Floats, Floats]:
 
 def minimize(
     data: Data, precision: Floats, coef: Floats, limits: Floats | None = None
-) -> tuple[Floats, Floats]:
-    """Return the coefficients with the largest posterior, and its curvature.
+) -> Floats:
+    """Return the coefficients with the largest posterior.
 
-    Newton's method with step halving. `limits @ coef` must be at least -1, if given.
+    `limits @ coef` must be at least -1, if given.
     """
-    loss, state = data.loss(coef)
-    value = loss + precision @ coef**2 / 2
-    for _ in range(MAX_STEPS):
+
+    def evaluate(coef: Floats) -> tuple[Any, Any]:
+        loss, state = data.loss(coef)
+        return loss + precision @ coef**2 / 2, state
+
+    def solve(coef: Floats, state: Any) -> tuple[Floats, Floats]:
         slope, curvature = data.derivatives(state)
         slope = slope + precision * coef
         diagonal = np.einsum("ii->i", curvature)  # a view
         diagonal += precision
         # Otherwise, rounding errors may make it singular.
         diagonal *= 1 + ROUNDING
-        step = _step(curvature, slope, coef, limits)
-        if -slope @ step < LITTLE + ROUNDING * value:
+        return _step(curvature, slope, coef, limits), slope
+
+    for at in newton_steps(evaluate, solve, coef):
+        if at.gain < LITTLE + ROUNDING * at.value:
             break
-        while True:
-            trial = coef + step
-            loss, state = data.loss(trial)
-            lower = loss + precision @ trial**2 / 2
-            if lower <= value:
-                break
-            step /= 2
-        coef, value = trial, lower
-    return coef, curvature
+    return at.point
 
 
 def _step(

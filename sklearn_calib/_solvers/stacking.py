@@ -6,11 +6,11 @@ import numpy as np
 from scipy.special import expit
 
 from sklearn_calib._numerics.sample_blocks import Block, Blocks
+from sklearn_calib._solvers.newton import newton_steps
 from sklearn_calib._validation.types import Array, Floats, Ints
 
-# Newton's method ends when the squared decrement is below this, or after MAX_STEPS.
+# Newton's method ends when the squared decrement is below this.
 TOLERANCE = 1e-18
-MAX_STEPS = 100
 
 # Smallest pseudo-count as a part of all counts, so that the Hessian is not singular if
 # two members predict the same and the samples have very large weights.
@@ -144,27 +144,23 @@ def stacking_weights(likelihood: Floats, counts: Floats, weight: Floats) -> Floa
     total = weight.sum() + counts.sum()
 
     # The Lagrange multiplier of the sum of the weights is known: `total`.
-    def objective(w: Floats) -> float:
-        return total * w.sum() - weight @ np.log(relative @ w) - counts @ np.log(w)
+    def evaluate(w: Floats) -> tuple[Any, Floats]:
+        mean = relative @ w
+        return total * w.sum() - weight @ np.log(mean) - counts @ np.log(w), mean
 
-    w = (counts + weight.sum() / len(counts)) / total
-    value = objective(w)
-    for _ in range(MAX_STEPS):
-        ratio = relative / (relative @ w)[:, None]
+    def solve(w: Floats, mean: Floats) -> tuple[Floats, Floats]:
+        ratio = relative / mean[:, None]
         gradient = total - weight @ ratio - counts / w
         hessian = (ratio * weight[:, None]).T @ ratio + np.diag(counts / w**2)
         step = -np.linalg.solve(hessian, gradient)
-        decrement = -gradient @ step
-        if decrement <= TOLERANCE * total:
+        # Weights remain positive.
+        return step * min(1.0, 0.9 / max((-step / w).max(), 0.9)), gradient
+
+    start = (counts + weight.sum() / len(counts)) / total
+    for at in newton_steps(evaluate, solve, start):
+        if at.gain <= TOLERANCE * total:
             break
-        length = min(1.0, 0.9 / max((-step / w).max(), 0.9))
-        while objective(w + length * step) > value - 1e-4 * length * decrement:
-            length /= 2
-            if length < 1e-6:  # rounding errors
-                return w / w.sum()
-        w = w + length * step
-        value = objective(w)
-    return w / w.sum()
+    return at.point / at.point.sum()
 
 
 def probability_of_gain(

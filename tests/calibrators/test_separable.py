@@ -14,7 +14,6 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib import CalibratedClassifier
-from sklearn_calib._numerics.sample_blocks import array_blocks
 from sklearn_calib.calibrators import (
     DirichletCalibrator,
     HistogramBinning,
@@ -29,9 +28,6 @@ from sklearn_calib.calibrators import (
     get_calibrator,
     get_calibrator_names,
 )
-from sklearn_calib.calibrators._linear import multinomial_fit as multinomial
-from sklearn_calib.calibrators._linear.multinomial_fit import MAX_STEPS, fit_multinomial
-from sklearn_calib.calibrators._linear.multinomial_maps import DiagonalMap
 
 # Seconds after which fits are considered not to terminate. The slowest take a few.
 LIMIT = 60
@@ -239,40 +235,6 @@ def test_blobs(likeliest, centers, n_features, fresh):
         with bounded():
             fitted = fresh(likeliest, from_logits=True).fit(logits, y)
         assert fitted.log_loss_after_ <= fitted.log_loss_before_ * (1 + 1e-9) + 1e-12
-
-
-def test_hessian_whose_trace_is_negative_by_rounding():
-    hessian = -1e-30 * np.ones((3, 3))
-    with bounded():
-        step = multinomial.solve_jittered(hessian, np.ones(3))
-    assert np.isfinite(step).all()
-    with bounded():
-        multinomial.solve_jittered(np.full((3, 3), np.nan), np.ones(3))
-
-
-def test_steps_are_bounded(monkeypatch):
-    """For any result of the search."""
-    taken = []
-
-    def search(self, parameters, *_):
-        taken.append(parameters)
-        return 1.0, self.evaluate(parameters)
-
-    monkeypatch.setattr(multinomial.Objective, "search", search)
-    monkeypatch.setattr(multinomial, "NEAR", 0.0)
-    monkeypatch.setattr(multinomial, "TOLERANCE", 0.0)
-    start = DiagonalMap().identity(2)
-    data = np.array([[0.0, 1], [1, 0], [0, 2]]), np.array([0, 1, 1]), np.full(3, 1 / 3)
-    with bounded():
-        _, has_converged = fit_multinomial(
-            DiagonalMap(),
-            array_blocks(*data),
-            ridge=0 * start,
-            center=start,
-            start=start,
-        )
-    assert len(taken) == MAX_STEPS
-    assert not has_converged
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e6])

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from sklearn_calib._numerics.sample_blocks import Block, Blocks, array_blocks
 from sklearn_calib._sklearn.rollback import restores
-from sklearn_calib._solvers.logistic import solve_jittered
+from sklearn_calib._solvers.newton import solve_jittered
 from sklearn_calib._state.json_values import refuse
 from sklearn_calib._state.schema import FINITE, NON_NEGATIVE, Fields, Numbers, Spec
 from sklearn_calib._validation.arrays import check_numbers, on_cpu, shorten, shown

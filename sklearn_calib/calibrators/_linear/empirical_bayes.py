@@ -14,6 +14,7 @@ import numpy as np
 
 from sklearn_calib._numerics.sample_blocks import Block, Blocks
 from sklearn_calib._numerics.softmax import softmax
+from sklearn_calib._solvers.newton import line_search
 from sklearn_calib._validation.types import Floats, Ints
 from sklearn_calib.calibrators._linear.multinomial_fit import (
     ROUGH,
@@ -191,7 +192,8 @@ class _Map:
             step = problem.conjugate_gradients(parameters, gradient)
         else:
             step = mean.reshape(parameters.shape) - (parameters - self.center)
-        length, _ = problem.search(parameters, step, value, -(gradient * step).sum())
+        gain = -float(np.vdot(gradient, step))
+        length, *_ = line_search(problem.evaluate, parameters, step, value, gain)
         self.parameters = parameters + length * step
 
     def finish(self, precision: Floats, start: Floats | None) -> Floats:

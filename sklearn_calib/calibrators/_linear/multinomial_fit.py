@@ -16,7 +16,12 @@ import numpy as np
 
 from sklearn_calib._numerics.sample_blocks import Block, Blocks, Restartable
 from sklearn_calib._numerics.softmax import row_max
-from sklearn_calib._solvers.logistic import TINY, solve_jittered
+from sklearn_calib._solvers.newton import (
+    TINY,
+    line_search,
+    newton_steps,
+    solve_jittered,
+)
 from sklearn_calib._validation.arrays import row_blocks
 from sklearn_calib._validation.types import Floats
 from sklearn_calib.calibrators._linear.multinomial_maps import (
@@ -37,9 +42,6 @@ ROUGH = 1e-3
 LOOSE_TOLERANCE = 3e-5
 NEAR = 1e-4
 MAX_NEAR = 8
-
-# Maximum number of steps. Usual fits take 5 to 30.
-MAX_STEPS = 200
 
 # The last step of a converged fit changes no score by more than this.
 MAX_MOVE = 0.5
@@ -91,25 +93,23 @@ def fit_multinomial(
     """
     problem = Objective(kind, data, ridge, center)
     is_dense = start.size <= kind.max_dense
-    solve = problem.newton_step if is_dense else problem.conjugate_gradients
+    find_step = problem.newton_step if is_dense else problem.conjugate_gradients
     tolerance = tolerance or (TOLERANCE if is_dense else LOOSE_TOLERANCE)
-    parameters, n_near = start, 0
-    current = problem.evaluate(parameters)
-    for _ in range(MAX_STEPS):
-        value, gradient = current
-        step = solve(parameters, gradient)
-        decrement = -(gradient * step).sum()
-        length, current = problem.search(parameters, step, value, decrement)
-        last, parameters = parameters, parameters + length * step
-        if decrement < tolerance or length == 0:
-            # A last step of the iterative solver may change the scores of few samples.
-            may_move = ridge.any() and not is_dense
-            has_converged = decrement < tolerance and not problem.separates(last)
-            return parameters, has_converged and (may_move or not problem.moves(step))
-        n_near += decrement < NEAR
-        if n_near == MAX_NEAR:
+
+    def solve(parameters: Floats, gradient: Floats) -> tuple[Floats, Floats]:
+        return find_step(parameters, gradient), gradient
+
+    n_near = 0
+    for at in newton_steps(problem.evaluate, solve, start):
+        n_near += at.gain < NEAR
+        if at.gain < tolerance or n_near == MAX_NEAR:
             break
-    return parameters, False
+    has_converged = at.gain < tolerance and not problem.separates(at.point)
+    # A last step of the iterative solver may change the scores of few samples.
+    if is_dense or not ridge.any():
+        has_converged = has_converged and not problem.moves(at.step)
+    length, *_ = line_search(problem.evaluate, at.point, at.step, at.value, at.gain)
+    return at.point + length * at.step, has_converged
 
 
 def fit_without(
@@ -188,19 +188,6 @@ class Objective:
             residual[np.arange(len(codes)), codes] -= weight
             gradient += self.kind.gradient(features, residual)
         return value, gradient
-
-    def search(
-        self, parameters: Floats, step: Floats, value: float, decrement: float
-    ) -> tuple[float, Any]:
-        """Return the step length of a line search, and the evaluation at its end."""
-        length = 1.0
-        while length > 1e-6:
-            result = self.evaluate(parameters + length * step)
-            # Relative differences below 1e-14 are rounding errors.
-            if result[0] <= value * (1 + 1e-14) - 1e-4 * length * decrement:
-                return length, result
-            length /= 2
-        return 0.0, None
 
     def separates(self, parameters: Floats) -> bool:
         """Return whether the map separates the classes, without a ridge."""

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from sklearn_calib._expressions.symbol import Values
-from sklearn_calib._solvers.logistic import TINY
+from sklearn_calib._solvers.newton import TINY
 from sklearn_calib._validation.types import Floats, Ints
 
 Preconditioner: TypeAlias = Callable[[Floats], Floats]

@@ -15,6 +15,7 @@ from sklearn_calib._expressions.symbol import Values
 from sklearn_calib._numerics.posteriors import focal_terms
 from sklearn_calib._numerics.sample_blocks import Blocks
 from sklearn_calib._numerics.softmax import log_softmax, row_max
+from sklearn_calib._solvers.newton import newton_steps
 from sklearn_calib._solvers.temperature_fit import fit_temperature
 from sklearn_calib._state.schema import NON_NEGATIVE, POSITIVE, Number
 from sklearn_calib._validation.declarations import Interval, StrOptions
@@ -26,8 +27,6 @@ GAMMA = {"gamma": [Interval(Real, 0, np.inf, closed="left"), StrOptions({"auto"}
 
 # Upper bounds of the search for gamma; it ends where the likelihood decreases.
 GAMMAS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
-
-MAX_STEPS = 100
 
 
 class FocalPosterior(Calibrator):
@@ -278,7 +277,7 @@ def fit_focal_temperature(
         )
     log_temperature, last_gamma, ratio = math.log(start), 0.0, 0.0
 
-    def profile(gamma: float, tolerance: float = 1e-5) -> float:
+    def profile(gamma: float, tolerance: float = 1e-6) -> float:
         """Return the derivative of the profile NLL with respect to gamma."""
         nonlocal log_temperature, last_gamma, ratio
         # The best log(T) changes by about -ratio for each unit of gamma.
@@ -330,26 +329,21 @@ def _best_temperature(
     """Return the best log(T) for a gamma, and slope and curvature near it.
 
     Computed by Fisher scoring: Newton's method with the expected second derivative,
-    which is non-negative. Steps that do not decrease the NLL are halved.
+    which is non-negative.
     """
 
-    def moments(log_temperature: float) -> tuple[Any, ...]:
-        return _moments(data, log_temperature, gamma)
+    def evaluate(log_temperature: float) -> tuple[Any, Any]:
+        value, *derivatives = _moments(data, log_temperature, gamma)
+        return value, derivatives
 
-    value, slope, curvature = moments(log_temperature)
-    for _ in range(MAX_STEPS):
-        if curvature[0, 0] == 0:
+    def solve(_: float, derivatives: Any) -> tuple[float, float]:
+        slope, curvature = derivatives[0][0], derivatives[1][0, 0]
+        return np.clip(-slope / curvature, -1.0, 1.0) if curvature else 0.0, slope
+
+    for at in newton_steps(evaluate, solve, log_temperature):
+        if abs(at.step) <= tolerance:
             break
-        step = np.clip(-slope[0] / curvature[0, 0], -1.0, 1.0)
-        ahead = moments(log_temperature + step)
-        while ahead[0] > value * (1 + 1e-13) and abs(step) > tolerance:
-            step /= 2
-            ahead = moments(log_temperature + step)
-        log_temperature += step
-        value, slope, curvature = ahead
-        if abs(step) <= tolerance:
-            break
-    return log_temperature, slope, curvature
+    return at.point, *at.state
 
 
 def _moments(data: Blocks, log_temperature: float, gamma: float) -> tuple[Any, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.utils import check_random_state
 
 from sklearn_calib._numerics.softmax import lift_zeros, log_softmax
 from sklearn_calib._solvers.logistic import SMALLEST_LOSS
+from sklearn_calib._solvers.newton import newton_steps
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.clusters import read_clusters
 from sklearn_calib._validation.declarations import (
@@ -36,7 +38,6 @@ from sklearn_calib.metrics._hypothesis_tests.consistency import tail_pvalue
 from sklearn_calib.metrics._hypothesis_tests.hosmer_lemeshow import ChiSquareResult
 from sklearn_calib.metrics._hypothesis_tests.spiegelhalter import has_impossible_label
 
-MAX_STEPS = 50
 # Smallest eigenvalue of the information with a diagonal of ones.
 SINGULAR = 1e-13
 # Smallest variance of the count of a class for the chi-square distribution, and its
@@ -312,43 +313,53 @@ def fit_recalibration(data: Ratios, *, slopes: bool) -> Fit | None:
         terms = np.stack([terms[0], data.x])
     # Slopes start at 0, where the information is not degenerate.
     offset = np.zeros_like(data.x) if slopes else data.x
-    coef = np.zeros((len(terms), data.x.shape[1]))
-    coef[0] = _start(offset, data)
+    start = np.zeros((len(terms), data.x.shape[1]))
+    start[0] = _start(offset, data)
+    inverse: Floats | None
+
+    def solve(_: Floats, proba: Floats) -> tuple[Floats, Floats]:
+        nonlocal inverse
+        gradient = _gradient(terms, proba, data)
+        inverse = _inverse(_information(terms, proba, data.weight))
+        if inverse is None:
+            return np.zeros_like(gradient), gradient
+        return -(inverse @ gradient.ravel()).reshape(gradient.shape), gradient
+
+    loss = partial(_log_loss, terms=terms, offset=offset, data=data)
     previous: Any = np.inf
-    loss, proba = _log_loss(coef, terms, offset, data)
-    for _ in range(MAX_STEPS):
-        slope = np.einsum(
-            "snk,nk->sk", terms, data.weight[:, None] * (data.outcome - proba[:, 1:])
-        )
-        information = _information(terms, proba, data.weight)
-        scale = np.sqrt(information.diagonal())
-        if not scale.all():
+    for at in newton_steps(loss, solve, start):
+        if inverse is None:
             return None
-        scaled = information / np.outer(scale, scale)
-        if np.linalg.eigvalsh(scaled)[0] < SINGULAR:
-            return None
-        inverse = np.linalg.inv(scaled) / np.outer(scale, scale)
-        step = (inverse @ slope.ravel()).reshape(coef.shape)
-        gain = (slope * step).sum()
-        if gain <= 1e-10 * loss:
+        if at.gain <= 1e-10 * at.value:
             # Newton's method converges quadratically unless the estimate is infinite.
-            is_zero = loss <= SMALLEST_LOSS * data.weight.sum()
-            if slopes and (is_zero or gain > 0.05 * previous):
+            is_zero = at.value <= SMALLEST_LOSS * data.weight.sum()
+            if slopes and (is_zero or at.gain > 0.05 * previous):
                 return None
             if data.clusters is None:
-                variance = _information(terms, proba, data.weight**2)
-                covariance = inverse @ variance @ inverse
+                variance = _information(terms, at.state, data.weight**2)
+                covariance: Floats = inverse @ variance @ inverse
             else:
-                covariance = _cluster_covariance(terms, proba, data, data.clusters)
-            return Fit(coef + step, covariance, loss - gain / 2)
-        previous, length = gain, 1.0
-        while (trial := _log_loss(coef + length * step, terms, offset, data))[0] > loss:
-            length /= 2
-            if length < 1e-6:
-                break
-        coef = coef + length * step
-        loss, proba = trial
+                covariance = _cluster_covariance(terms, at.state, data, data.clusters)
+            return Fit(at.point + at.step, covariance, at.value - at.gain / 2)
+        previous = at.gain
     return None
+
+
+def _gradient(terms: Floats, proba: Floats, data: Ratios) -> Floats:
+    """Return the gradient of the log loss."""
+    residual = data.weight[:, None] * (proba[:, 1:] - data.outcome)
+    return np.einsum("snk,nk->sk", terms, residual)
+
+
+def _inverse(information: Floats) -> Floats | None:
+    """Return the inverse, or None if the information is singular."""
+    scale = np.sqrt(information.diagonal())
+    if not scale.all():
+        return None
+    scaled = information / np.outer(scale, scale)
+    if np.linalg.eigvalsh(scaled)[0] < SINGULAR:
+        return None
+    return np.linalg.inv(scaled) / np.outer(scale, scale)
 
 
 def _cluster_covariance(
@@ -444,26 +455,22 @@ def _likelihood_ratio(data: Ratios, null: Null, inverse: Floats) -> float:
     The correlations of the coefficients remain those of the predictions, so that no
     matrix is computed in a step.
     """
-    terms, coef = null.terms, null.coef
-    loss, proba = _log_loss(coef, terms, 0, data)
-    first = loss
-    squares, weight = terms**2, data.weight[:, None]
-    for _ in range(MAX_STEPS):
-        slope = np.einsum("snk,nk->sk", terms, weight * (data.outcome - proba[:, 1:]))
-        variance = weight * proba[:, 1:] * _complement(proba)[:, 1:]
+    terms, squares = null.terms, null.terms**2
+
+    def solve(_: Floats, proba: Floats) -> tuple[Floats, Floats]:
+        gradient = _gradient(terms, proba, data)
+        variance = data.weight[:, None] * proba[:, 1:] * _complement(proba)[:, 1:]
         scale = np.sqrt(np.einsum("snk,nk->sk", squares, variance))
         scale[scale == 0] = 1
-        step = (inverse @ (slope / scale).ravel()).reshape(coef.shape) / scale
-        if (slope * step).sum() < PRECISION * np.sqrt(coef.size):
+        step = -(inverse @ (gradient / scale).ravel()).reshape(scale.shape) / scale
+        return step, gradient
+
+    loss, losses = partial(_log_loss, terms=terms, offset=0, data=data), []
+    for at in newton_steps(loss, solve, null.coef):
+        losses.append(at.value)
+        if at.gain < PRECISION * np.sqrt(null.coef.size):
             break
-        length = 1.0
-        while (trial := _log_loss(coef + length * step, terms, 0, data))[0] > loss:
-            length /= 2
-            if length < 1e-3:
-                return 2 * (first - loss)
-        coef = coef + length * step
-        loss, proba = trial
-    return 2 * (first - loss)
+    return 2 * (losses[0] - losses[-1])
 
 
 def _log_loss(
