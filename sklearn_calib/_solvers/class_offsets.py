@@ -7,7 +7,7 @@ from scipy.optimize import minimize_scalar
 
 from sklearn_calib._numerics.sample_blocks import Blocks
 from sklearn_calib._numerics.softmax import log_softmax
-from sklearn_calib._solvers.spline_logistic import LARGEST, ROUNDING, TINY, minimize
+from sklearn_calib._solvers.spline_logistic import LARGEST, TINY, minimize
 from sklearn_calib._validation.types import Floats
 
 # Largest change of the offsets in the last step.
@@ -33,17 +33,8 @@ def fit_offsets(proba: Blocks) -> Floats:
     offset : ndarray of shape (n_classes,)
         To be added to the logarithms of the probabilities.
     """
-    # More samples than this are only rounding errors apart.
-    scale = min(1.0, 1 / ROUNDING / proba.weight_sum)
-    data = _Offsets(
-        proba.map(
-            lambda block: block._replace(
-                logits=np.log(np.maximum(block.logits, TINY)),
-                weight=scale * block.weight,
-            )
-        ).kept(),
-        scale * proba.counts,
-    )
+    logits = proba.transform(lambda values: np.log(np.maximum(values, TINY))).kept()
+    data = _Offsets(logits, proba.counts)
     mean: Floats = np.zeros(len(proba.sizes))
     precision = 1.0
     for _ in range(MAX_STEPS):

@@ -7,7 +7,7 @@ estimated from the same data (empirical Bayes).
 
 If the log loss of the predictions exceeds that of equal probabilities, x is divided by
 the temperature first, as the identity may then be too far from the optimum: with
-log-odds of 1e6, no precision would be small enough.
+log-odds of 1e4, no precision would be small enough.
 
 For all classes together, the score of a class is x + l(x) + s(x), where x is the
 logarithm of its predicted probability. The calibrated probabilities are the softmax of
@@ -36,7 +36,7 @@ from sklearn_calib._numerics.sample_blocks import (
 from sklearn_calib._numerics.softmax import log_softmax, softmax
 from sklearn_calib._solvers.logistic import log_loss
 from sklearn_calib._solvers.newton import newton_steps
-from sklearn_calib._solvers.temperature_fit import bounded_temperature, magnitude
+from sklearn_calib._solvers.temperature_fit import bounded_temperature
 from sklearn_calib._validation.arrays import row_blocks
 from sklearn_calib._validation.types import Array, Floats, Ints
 
@@ -103,8 +103,6 @@ def fit_curve(
     precision : ndarray of shape (2,)
         The precisions.
     """
-    # More samples than this are only rounding errors apart.
-    weight = weight * min(1, 1 / ROUNDING / weight.sum())
     center = 1.0
     if log_loss(x, target, weight)[0] > np.log(2) * weight.sum():
         logits, codes = np.column_stack([np.zeros_like(x), x]), target.astype(np.int64)
@@ -130,40 +128,31 @@ def _fit_curve(
     precision: Floats | None,
 ) -> tuple[Curve, Floats]:
     """Return the curve with priors that are centred on the identity."""
-    unit = magnitude(x)
-    values = sums_by_value(x / unit, target, weight)
+    values = sums_by_value(x, target, weight)
     x, mass, positives = _average(*values, MAX_VALUES)
     knots = choose_knots(x, mass, n_knots)
-    at_knots = make_functions(knots, x, mass, expit(x * unit))
+    at_knots = make_functions(knots, x, mass, expit(x))
     spline = natural_spline(knots, at_knots)
-    data = _make_data(spline, unit, x, mass, positives)
-    few = data
+    data = few = _Data(spline(x).T, x, positives / mass, mass)
     if len(x) > FEW_VALUES:
-        few = _make_data(spline, unit, *_average(*values, FEW_VALUES))
+        x, mass, positives = _average(*values, FEW_VALUES)
+        few = _Data(spline(x).T, x, positives / mass, mass)
     # The first two functions are linear.
     part = np.minimum(np.arange(at_knots.shape[1]) // 2, 1)
-    slopes, limits = spline(knots, 1) / unit, None
+    slopes, limits = spline(knots, 1), None
     if is_monotone:
-        limits = slopes_between(knots * unit, at_knots, slopes)
+        limits = slopes_between(knots, at_knots, slopes)
     coef, precision = _fit_coefficients(few, data, part, precision, limits)
-    curve = knots * unit, knots * unit + at_knots @ coef, 1 + slopes @ coef
+    curve = knots, knots + at_knots @ coef, 1 + slopes @ coef
     return without_decreases(curve) if is_monotone else curve, precision
-
-
-def _make_data(
-    spline: PPoly, unit: float, x: Floats, mass: Floats, positives: Floats
-) -> "_Data":
-    return _Data(spline(x).T, x * unit, positives / mass, mass)
 
 
 def evaluate_curve(curve: Curve, x: Floats) -> Floats:
     """Return the values of the curve, which is linear beyond the knots."""
     knots, values, slopes = curve
-    unit = magnitude(knots)
     inside = np.clip(x, knots[0], knots[-1])
     beyond = np.where(x < inside, slopes[0], slopes[-1]) * (x - inside)
-    cubics = _hermite_spline(knots / unit, values / unit, slopes)
-    return cubics(inside / unit) * unit + beyond
+    return _hermite_spline(knots, values, slopes)(inside) + beyond
 
 
 def natural_spline(knots: Floats, values: Floats) -> PPoly:
@@ -395,8 +384,8 @@ def _step(
     """
     size = curvature.diagonal().max()
     root, failure = dpotrf(curvature / size, lower=True)
-    if failure or not np.isfinite(size):
-        raise np.linalg.LinAlgError("The curvature must be finite and positive.")
+    if failure:
+        raise np.linalg.LinAlgError("The curvature must be positive.")
     free = -dtrtrs(root, slope / size, lower=True)[0]
     if limits is not None:
         sides = dtrtrs(root, limits.T, lower=True)[0]
@@ -467,9 +456,6 @@ def fit_joint_curve(
     precision : ndarray of shape (2,)
         The precisions.
     """
-    # More samples than this are only rounding errors apart.
-    scale = min(1.0, 1 / ROUNDING / log_proba.weight_sum)
-    log_proba = log_proba.map(lambda each: each._replace(weight=scale * each.weight))
     center = _center(log_proba)
     data, part, limits = _joint_problem(log_proba, center, n_knots)
     coef = None if start is None else data.coefficients(in_units(start, 1 / center))
@@ -521,13 +507,12 @@ def _joint_problem(
     """Return the data in units of the center, the priors of functions, and limits."""
     logits = _divided(log_proba, center)
     x, proba, mass = _sample(logits)
-    unit = magnitude(x)
-    knots = choose_knots(x / unit, mass, n_knots)
+    knots = choose_knots(x, mass, n_knots)
     # The first of the two linear functions is constant, and changes no probability.
-    at_knots = make_functions(knots, x / unit, mass, proba)[:, 1:]
-    data = _JointData(logits, unit, knots, at_knots)
+    at_knots = make_functions(knots, x, mass, proba)[:, 1:]
+    data = _JointData(logits, knots, at_knots)
     part = np.minimum(np.arange(at_knots.shape[1]), 1)
-    return data, part, slopes_between(knots * unit, at_knots, data.slopes)
+    return data, part, slopes_between(knots, at_knots, data.slopes)
 
 
 def _sample(logits: Blocks) -> tuple[Floats, Floats, Floats]:
@@ -547,13 +532,10 @@ def _sample(logits: Blocks) -> tuple[Floats, Floats, Floats]:
 class _JointData:
     """Log losses of blocks of samples, as a function of coefficients."""
 
-    def __init__(
-        self, logits: Blocks, unit: float, knots: Floats, at_knots: Floats
-    ) -> None:
-        self.logits, self.unit = logits, unit
-        self.knots, self.at_knots = knots * unit, at_knots
+    def __init__(self, logits: Blocks, knots: Floats, at_knots: Floats) -> None:
+        self.logits, self.knots, self.at_knots = logits, knots, at_knots
         self.spline = natural_spline(knots, at_knots)
-        self.slopes = self.spline(knots, 1) / unit
+        self.slopes = self.spline(knots, 1)
 
     @cached_property
     def parts(self) -> Iterable["_Part"]:
@@ -569,8 +551,7 @@ class _JointData:
 
     def of(self, part: Blocks, center: float) -> "_JointData":
         """Return the same functions of a part of the samples."""
-        logits, knots = _divided(part, center), self.knots / self.unit
-        return _JointData(logits, self.unit, knots, self.at_knots)
+        return _JointData(_divided(part, center), self.knots, self.at_knots)
 
     def coefficients(self, curve: Curve) -> Floats:
         """Return those of the closest curve, up to a constant."""
@@ -607,7 +588,7 @@ class _JointData:
         """Return the functions, which are linear beyond the knots."""
         inside = np.clip(x, self.knots[0], self.knots[-1])
         ends = np.where((x < inside)[..., None], self.slopes[0], self.slopes[-1])
-        return self.spline(inside / self.unit) + ends * (x - inside)[..., None]
+        return self.spline(inside) + ends * (x - inside)[..., None]
 
 
 class _Part(NamedTuple):

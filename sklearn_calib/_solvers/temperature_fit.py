@@ -18,9 +18,6 @@ from sklearn_calib._validation.types import Floats, Ints
 # Largest change of log(1 / T) in one step.
 MAX_STEP = 3.0
 
-# Values between 2**-10 and 2**10 are not rescaled.
-ORDINARY = 10
-
 
 def fit_temperature(data: Blocks) -> float:
     """Return the T > 0 that minimises the NLL of softmax(logits / T).
@@ -93,15 +90,6 @@ def gap_target(
     return target, optimum
 
 
-def magnitude(values: Floats) -> float:
-    """Return the power of two next to the largest absolute value; 1 for usual values.
-
-    Dividing by it is exact, and prevents overflow and underflow of squares.
-    """
-    exponent = math.frexp(max(values.max(), -values.min()))[1] - 1
-    return 1.0 if abs(exponent) <= ORDINARY else math.ldexp(1.0, exponent)
-
-
 class _Gaps(NamedTuple):
     """Mean gap of the true classes and of all classes, and an initial 1 / T.
 
@@ -121,17 +109,14 @@ def _measure_gaps(data: Blocks) -> _Gaps:
     For small 1 / T, the expected gap is the mean gap minus the variance times 1 / T.
     """
     true_sum = every_sum = 0.0
-    # A power of two near the sum of the weights: large gaps do not overflow, and those
-    # of other sizes keep every digit.
-    unit = math.ldexp(1.0, math.frexp(data.weight_sum)[1] - 1)
     stride, n_read, sample = data.n_samples // 1000 + 1, 0, []
     tops: list[Floats] | None = [] if data.n_samples <= KEPT_SIZE else None
     for logits, codes, weight in data:
-        columns, share = _columns(logits), weight / unit
+        columns = _columns(logits)
         top = columns.max(axis=0)
-        true_sum += float(share @ (top - logits[np.arange(len(codes)), codes]))
+        true_sum += float(weight @ (top - logits[np.arange(len(codes)), codes]))
         average = np.full(len(columns), 1 / len(columns), dtype=logits.dtype)
-        every_sum += float(share @ (average @ (top - columns)))
+        every_sum += float(weight @ (average @ (top - columns)))
         # Copied, as a view would keep the whole block.
         sample.append(logits[-n_read % stride :: stride].copy())
         n_read += len(logits)
@@ -139,12 +124,9 @@ def _measure_gaps(data: Blocks) -> _Gaps:
             tops.append(top)
     rows = np.concatenate(sample)
     del sample
-    true, every = (gap / (data.weight_sum / unit) for gap in (true_sum, every_sum))
-    with np.errstate(over="ignore", invalid="ignore"):
-        rows /= every or 1.0
-        variance = float(rows.var(axis=1).mean())
-    if not 0 < variance < math.inf:
-        variance = 1.0  # rows of weight zero can be much larger than all others
+    true, every = true_sum / data.weight_sum, every_sum / data.weight_sum
+    rows /= every or 1.0
+    variance = float(rows.var(axis=1).mean()) or 1.0
     inverse = 1 / (every * variance) if every else 1.0
     is_double = rows.dtype == np.float64
     return _Gaps(true, every, inverse, is_double, tops)

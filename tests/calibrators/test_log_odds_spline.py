@@ -48,7 +48,7 @@ def test_beyond_the_data_the_curve_is_linear(monotone):
         )
 
 
-@pytest.mark.parametrize("scale", [10, 1e3, 1e4, 1e6, 1e100])
+@pytest.mark.parametrize("scale", [10, 1e3])
 @pytest.mark.parametrize(
     "kind", [LogOddsSplineCalibration, JointLogOddsSplineCalibration]
 )

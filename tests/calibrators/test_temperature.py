@@ -138,18 +138,6 @@ def test_never_wrong(scale):
     assert calibrator.temperature_ < 0.6 * temperature
 
 
-def test_a_sample_of_weight_zero_may_be_much_larger():
-    logits, y = make_overconfident(200)
-    logits *= 1e-118
-    expected = TemperatureScaling(from_logits=True).fit(logits, y).temperature_
-    rows = np.vstack([logits, np.full(5, 1e8)])
-    rows[-1, 0] = 1e100
-    fitted = TemperatureScaling(from_logits=True).fit(
-        rows, np.append(y, 1), np.append(np.ones(200), 0)
-    )
-    assert fitted.temperature_ == pytest.approx(expected, rel=1e-5)
-
-
 def test_nothing_to_scale():
     calibrator = TemperatureScaling(from_logits=True)
     with pytest.warns(ConvergenceWarning, match="all logits of each row are equal"):

@@ -31,7 +31,6 @@ from sklearn_calib._validation.labels import (
 from sklearn_calib._validation.samples import check_columns, check_order
 from sklearn_calib._validation.types import Array, Floats
 from sklearn_calib.calibrators._base.calibrator import Calibrator
-from sklearn_calib.calibrators._base.device_predictions import overflow_error
 from sklearn_calib.calibrators._base.input_data import (
     Survey,
     check_chunk_weight,
@@ -281,8 +280,7 @@ class _OnlineCalibrator(Calibrator):
         sums: Any = None
         for block in data:
             losses = self._online_losses(self._as_logits_of(block))
-            with np.errstate(over="ignore", invalid="ignore"):
-                parts = [*map(expand, losses, parameters)]
+            parts = [*map(expand, losses, parameters)]
             sums = parts if sums is None else [*map(Quadratic.plus, sums, parts)]
         for k, (curvature, target) in enumerate(sums):
             # Its slope is zero except at bounds. That of the log loss is not, if the
@@ -290,7 +288,7 @@ class _OnlineCalibrator(Calibrator):
             own, least = parameters[k], curvature @ parameters[k]
             is_bound = own <= self._lowest(own)
             sums[k] = Quadratic(curvature, np.where(is_bound, target, least))
-        return _as_past(sums, block.logits)
+        return _as_past(sums)
 
     def _step(self, block: Block, remaining: float) -> tuple[Floats, dict[str, Array]]:
         """Fit to new samples and to the expansion of the log loss of past ones."""
@@ -299,16 +297,15 @@ class _OnlineCalibrator(Calibrator):
         curvatures, targets = self._past["curvature"], self._past["target"]
         new = (1 - remaining) / block.weight.sum()
         parameters, sums = [], []
-        with np.errstate(over="ignore", invalid="ignore"):
-            for k, loss in enumerate(losses):
-                # The expansion of one sample that agrees with the predictions.
-                curvature = new * loss(identity[k])[2]
-                prior = Quadratic(curvature, curvature @ identity[k])
-                past = Quadratic(curvatures[k], targets[k]).plus(prior, remaining)
-                fitted = minimise(loss, past, start[k], self._lowest(start[k]))
-                parameters.append(fitted)
-                sums.append(past.plus(expand(loss, fitted)))
-        return np.array(parameters), _as_past(sums, block.logits)
+        for k, loss in enumerate(losses):
+            # The expansion of one sample that agrees with the predictions.
+            curvature = new * loss(identity[k])[2]
+            prior = Quadratic(curvature, curvature @ identity[k])
+            past = Quadratic(curvatures[k], targets[k]).plus(prior, remaining)
+            fitted = minimise(loss, past, start[k], self._lowest(start[k]))
+            parameters.append(fitted)
+            sums.append(past.plus(expand(loss, fitted)))
+        return np.array(parameters), _as_past(sums)
 
     def _as_logits_of(self, block: Block) -> Block:
         """Return a block with logits in float64."""
@@ -371,11 +368,9 @@ def _remaining(half_life: Any, weight: float) -> float:
     return float(0.5 ** (weight / half_life))
 
 
-def _as_past(sums: list[Quadratic], X: Floats) -> dict[str, Array]:
-    """Return the arrays of expansions; raise ValueError if they overflow."""
-    curvature, target = (np.array(each) for each in zip(*sums, strict=True))
-    if not (np.isfinite(curvature).all() and np.isfinite(target).all()):
-        raise overflow_error(np.abs(X).max())
+def _as_past(sums: list[Quadratic]) -> dict[str, Array]:
+    """Return the arrays of expansions."""
+    curvature, target = map(np.array, zip(*sums, strict=True))
     return {"curvature": curvature, "target": target}
 
 

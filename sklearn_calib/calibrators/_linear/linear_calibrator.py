@@ -18,11 +18,7 @@ from sklearn_calib._expressions.symbol import Values
 from sklearn_calib._numerics.sample_blocks import KEPT_SIZE, Blocks, as_float64, joined
 from sklearn_calib._numerics.softmax import log_softmax
 from sklearn_calib._sklearn.training_data import warn_of_absent_classes
-from sklearn_calib._solvers.temperature_fit import (
-    bounded_temperature,
-    fit_temperature,
-    magnitude,
-)
+from sklearn_calib._solvers.temperature_fit import bounded_temperature, fit_temperature
 from sklearn_calib._state.schema import NON_NEGATIVE, POSITIVE, Number, Numbers, Spec
 from sklearn_calib._validation.arrays import as_numbers, shown
 from sklearn_calib._validation.declarations import Interval, StrOptions
@@ -38,9 +34,6 @@ from sklearn_calib.calibrators._linear.multinomial_fit import ROUGH, fit_multino
 N_FOLDS = 5
 # Candidates for "cv", from the strongest to the weakest.
 STRENGTHS = (1e3, 1e2, 1e1, 1.0, 1e-1, 1e-2, 1e-3, 1e-4)
-
-# Smallest temperature, in units of the largest feature.
-SMALLEST = 1e-12
 
 STRENGTH = Interval(Real, 0, np.inf, closed="left")
 
@@ -120,7 +113,7 @@ class _MultinomialCalibrator(Calibrator):
             return
         logits = [part.transform(as_float64) for part in parts]
         features = [each.transform(self._features).kept() for each in logits]
-        unit = self._unit(joined(logits), joined(features))
+        unit = self._unit(joined(logits))
         scaled = [_divided(each, unit).kept() for each in features]
         for parameters in self._fit_without(scaled, unit):
             new = copy(self)
@@ -132,7 +125,7 @@ class _MultinomialCalibrator(Calibrator):
         size = self._parameters().size
         return size <= self._kind.max_dense and len(parts) * size**2 <= KEPT_SIZE
 
-    def _unit(self, logits: Blocks, features: Blocks) -> float:  # noqa: ARG002 - see a subclass
+    def _unit(self, logits: Blocks) -> float:  # noqa: ARG002 - see a subclass
         """Return by what the features are divided to fit the map to them."""
         return 1.0
 
@@ -179,17 +172,16 @@ class _MultinomialCalibrator(Calibrator):
         data: Blocks,
         center: Floats,
         start: Floats,
-        unit: float,
         fitted: Self | None,
     ) -> Floats:
-        """Return the parameters for scaled features, after choosing the strength."""
+        """Return the parameters for features, after choosing the strength."""
         pairs = self._strengths()
         if fitted is not None:
             pairs = [(fitted.lambd_, getattr(fitted, "mu_", None))]
-            start = fitted._parameters(unit)
+            start = fitted._parameters()
         if len(pairs) > 1:
             losses = sum(
-                self._held_out(train, test, center, start, unit, pairs)
+                self._held_out(train, test, center, start, pairs)
                 for train, test in make_folds(data)
             )
             pairs = [pairs[int(np.argmin(losses))]]
@@ -200,7 +192,7 @@ class _MultinomialCalibrator(Calibrator):
         parameters, has_converged = fit_multinomial(
             self._kind,
             data.normalised().kept(),
-            ridge=_in_unit(ridge, unit),
+            ridge=ridge,
             center=center,
             start=start,
             tolerance=None if fitted is None else ROUGH,
@@ -219,7 +211,6 @@ class _MultinomialCalibrator(Calibrator):
         test: Blocks,
         center: Floats,
         start: Floats,
-        unit: float,
         pairs: list[Any],
     ) -> Floats:
         """Return the summed log loss of a held-out fold, for each strength."""
@@ -231,7 +222,7 @@ class _MultinomialCalibrator(Calibrator):
             start, _ = fit_multinomial(
                 self._kind,
                 normalised,
-                ridge=_in_unit(self._ridge(center, train.weight_sum, *pair), unit),
+                ridge=self._ridge(center, train.weight_sum, *pair),
                 center=center,
                 start=start,
             )
@@ -296,33 +287,21 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
         logits = self._begin(data)
         features = logits.transform(self._features).kept()
         if self._uses_empirical_bayes:
-            unit = self._unit(logits, features)
+            unit = self._unit(logits)
             features = _divided(features, unit)
             parameters = self._fit_empirical_bayes(features, fitted, unit)
             self._set(parameters, logits, features, unit)
             return
         start = self._start(logits, features)
-        is_free = self.penalty == "none"
-        # With a penalty, slopes of small features are zero, so they are not rescaled.
-        largest = np.array([np.abs(block.logits).max() for block in features])
-        unit = max(magnitude(largest), 0.0 if is_free else 1.0)
-        if unit != 1:
-            features = _divided(features, unit)
-            start[:, :-1] *= unit
-        if is_free:
+        if self.penalty == "none":
             parameters = self._fit_unpenalised(features, start)
         else:
             center = np.zeros_like(start)
-            parameters = self._fit_penalised(features, center, start, unit, fitted)
-        self._set(parameters, logits, features, unit)
+            parameters = self._fit_penalised(features, center, start, fitted)
+        self._set(parameters, logits, features)
 
-    def _unit(self, logits: Blocks, features: Blocks) -> float:
-        if not self._has_temperature:
-            return 1.0
-        unit = fit_temperature(logits)
-        largest = max(np.abs(block.logits).max() for block in features)
-        # A smaller one amplifies rounding errors of the features.
-        return unit if unit > SMALLEST * largest else 1.0
+    def _unit(self, logits: Blocks) -> float:
+        return fit_temperature(logits) if self._has_temperature else 1.0
 
     def _leave_out(
         self, parts: Sequence[Blocks], read_others: Callable[[int], Blocks]
@@ -416,12 +395,6 @@ def make_ridge(
         np.fill_diagonal(ridge, diagonal)
     ridge[:, -1] = intercept
     return ridge
-
-
-def _in_unit(ridge: Floats, unit: float) -> Floats:
-    """Return the strength for features that are divided by a unit."""
-    # Divided twice, as the square of the unit may overflow.
-    return np.column_stack([ridge[:, :-1] / unit / unit, ridge[:, -1]])
 
 
 def _as_sequence(name: str, value: Any) -> Sequence[float]:

@@ -11,9 +11,6 @@ from sklearn_calib._state.schema import Number, Numbers, Tuple
 from sklearn_calib._validation.types import Array, Floats
 from sklearn_calib.calibrators._one_vs_rest.one_vs_rest import _OneVsRestCalibrator
 
-# Log-odds are clipped to this absolute value, so that their squares do not overflow.
-LARGEST = 1e100
-
 
 class QuadraticLogisticCalibration(_OneVsRestCalibrator):
     r"""Quadratic logistic calibration: Platt scaling with a quadratic term.
@@ -62,8 +59,7 @@ class QuadraticLogisticCalibration(_OneVsRestCalibrator):
     A quadratic function is not monotonic, so very confident predictions could get small
     probabilities. The fit is therefore constrained to functions that are non-decreasing
     between the smallest and the largest log-odds of the data of `fit`. Outside this
-    range, or for absolute values above 1e100, the map is constant. For more than two
-    classes, the rows are normalised.
+    range, the map is constant. For more than two classes, the rows are normalised.
 
     If a class is separable from the rest, the log loss has no minimum. The targets are
     then smoothed, with a `ConvergenceWarning`.
@@ -95,7 +91,6 @@ class QuadraticLogisticCalibration(_OneVsRestCalibrator):
         self.from_logits = from_logits
 
     def _fit_map(self, log_odds: Floats, target: Array, sample_weight: Floats) -> Any:
-        log_odds = np.clip(log_odds, -LARGEST, LARGEST)
         seen = log_odds[sample_weight > 0]
         low, high = seen.min(), seen.max()
         slopes = _parabolas(low, high)
@@ -121,7 +116,7 @@ def _parabolas(low: float, high: float) -> Floats:
     """
     if low == high:
         return np.array([[0.0], [0.0], [1.0]])
-    width = high - low
-    return np.array(
-        [[-0.5 / width, 0.5 / width, 0], [high / width, -low / width, 0], [0, 0, 1]]
-    )
+    # They are 0 at the lower end, as large constants would add rounding errors.
+    square, linear, constant = [-0.5, 0.5], [high, -low], [low / 2 - high, low / 2]
+    parabolas = np.array([square, linear, np.multiply(low, constant)]) / (high - low)
+    return np.column_stack([parabolas, [0, 0, 1]])
