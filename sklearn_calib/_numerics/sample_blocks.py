@@ -191,16 +191,14 @@ class Blocks(Restartable[Block]):
         return self.n_samples * len(self.sizes) <= KEPT_SIZE
 
 
-def array_blocks(
-    logits: Floats, codes: Ints, sample_weight: Weights = None, least_rows: int = 1
-) -> Blocks:
+def array_blocks(logits: Floats, codes: Ints, sample_weight: Weights = None) -> Blocks:
     """Return the blocks of arrays, which are not copied and cannot be changed."""
     logits, codes = read_only(logits), read_only(codes)
     if sample_weight is not None:
         sample_weight = read_only(sample_weight)
 
     def read() -> Iterator[Block]:
-        for rows in row_blocks(len(logits), n_classes, at_least=least_rows):
+        for rows in row_blocks(len(logits), n_classes):
             few = codes[rows]
             weight = np.ones(len(few)) if sample_weight is None else sample_weight[rows]
             yield Block(logits[rows], few, weight)

@@ -31,6 +31,9 @@ from sklearn_calib._validation.types import Array
 # Values that are computed to lie in [0, 1] may exceed it by rounding errors.
 SLACK = 1e-12
 
+# Stands for the value of the outer object.
+SAME = object()
+
 # Largest difference of a sum from its value by rounding errors.
 SUM_TOLERANCE = 1e-6
 
@@ -41,6 +44,7 @@ Size: TypeAlias = int | str
 DERIVED_SIZES: dict[str, Callable[[int], int]] = {
     "n_maps": lambda n_classes: 1 if n_classes == 2 else n_classes,
     "n_curves": lambda n_classes: 2 if n_classes == 2 else 1,
+    "2 * n_classes": lambda n_classes: 2 * n_classes,
 }
 
 
@@ -73,10 +77,11 @@ def _shown(range: Range) -> str:  # noqa: A002 - the range of the values
 
 @dataclass
 class Source:
-    """What is known while an object is read: other objects, tensors, and sizes."""
+    """What is known while an object is read: others, tensors, attributes and sizes."""
 
     read_object: Callable[..., Any]
     tensors: dict[str, Array]
+    known: dict[str, Any]
     sizes: dict[str, int] = field(default_factory=dict)
 
     def check_size(self, size: int, wanted: Size, key: str) -> None:
@@ -150,6 +155,7 @@ class Labels(Spec):
         values = labels.tolist() if labels.ndim == 1 else []
         if len(set(values)) < max(len(values), 2) or len(set(map(type, values))) > 1:
             refuse(key, "at least two distinct labels of one type", values)
+        source.known[key.rpartition(".")[2]] = labels
         source.sizes["n_classes"] = len(values)
         for name, derive in DERIVED_SIZES.items():
             source.sizes[name] = derive(len(values))
@@ -323,16 +329,38 @@ class Fields(Spec):
         return f"object of {', '.join(shown)}"
 
 
-@dataclass(frozen=True)
 class Object(Spec):
-    """A nested object that is fitted; possibly None."""
+    """A nested object that is fitted; possibly None.
 
-    or_none: bool = False
+    Parameters
+    ----------
+    kind : type, default=object
+        Class of the object.
+
+    or_none : bool, default=False
+        Whether it may be None.
+
+    **attributes : object
+        Values that its attributes must have. A `SAME` one is that of the outer object.
+    """
+
+    def __init__(
+        self, kind: type = object, *, or_none: bool = False, **attributes: Any
+    ) -> None:
+        self.kind, self.or_none, self.attributes = kind, or_none, attributes
 
     def read(self, value: Any, key: str, source: Source) -> Any:
         if value is None and self.or_none:
             return None
-        return source.read_object(value, key, is_fitted=True)
+        new = source.read_object(value, key, is_fitted=True)
+        if not isinstance(new, self.kind):
+            refuse(key, f"a {self.kind.__name__}", new)
+        for name, wanted in self.attributes.items():
+            found = getattr(new, name)
+            wanted = source.known[name] if wanted is SAME else wanted
+            if not np.array_equal(found, wanted):
+                refuse(f"{key}.{name}", wanted, found)
+        return new
 
     def __str__(self) -> str:
         return "object" + " or null" * self.or_none

@@ -354,7 +354,7 @@ def register_calibrators(base: type[Calibrator] = Calibrator) -> None:
 
     for kind in base.__subclasses__():
         register_calibrators(kind)
-        if kind._has_expression and kind not in sklearn_operator_name_map:
+        if kind not in sklearn_operator_name_map:
             register_one(kind, converter(calibrator_proba))
 
 

@@ -292,7 +292,7 @@ def _read_object(
         passed,
     )
     if is_fitted:
-        source = Source(read_nested, tensors)
+        source = Source(read_nested, tensors, {**vars(model)})
         fields = Fields(**model._state_schema)  # read in the order of the schema
         state = fields.read(value["state"], f"{key}.state", source)
         try:

@@ -51,11 +51,13 @@ def test_weights_from_predictions_of_public_methods(make_logits):
             held_out[fold == k, j] = proba[np.arange(len(proba)), y[fold == k]]
     losses = -np.average(np.log(held_out), axis=0, weights=weight)
     np.testing.assert_allclose(auto.log_losses_, losses, rtol=1e-9)
-    own = stacking_weights(held_out[:, 1:], np.array([0.5, 0.5]), weight)
-    gain = weight @ np.log(held_out[:, 1:] @ own / held_out[:, 0])
+    relative = stacking_weights(held_out[:, 1:], np.array([0.5, 0.5]), weight)
+    gain = weight @ np.log(held_out[:, 1:] @ relative / held_out[:, 0])
     total = 1 / (1 + np.exp(-gain))
-    np.testing.assert_allclose(auto.weights_, [1 - total, *(total * own)], rtol=1e-6)
-    members = [each.predict_proba(2 * logits) for each in auto.calibrators_]
+    np.testing.assert_allclose(
+        auto.weights_, [1 - total, *(total * relative)], rtol=1e-6
+    )
+    members = [calibrator.predict_proba(2 * logits) for calibrator in auto.calibrators_]
     average = np.tensordot(auto.weights_, [softmax(2 * logits, axis=1), *members], 1)
     expected = average * np.exp(auto.offset_)
     expected /= expected.sum(axis=1, keepdims=True)
@@ -68,7 +70,7 @@ def test_offsets_from_the_documented_formula(n_classes, make_logits):
     weight = np.random.default_rng(0).uniform(0.5, 2, len(y))
     auto = AutoCalibrator([TemperatureScaling()], from_logits=True)
     auto.fit(2 * logits, y, weight)
-    members = [each.predict_proba(2 * logits) for each in auto.calibrators_]
+    members = [calibrator.predict_proba(2 * logits) for calibrator in auto.calibrators_]
     average = np.tensordot(auto.weights_, [softmax(2 * logits, axis=1), *members], 1)
     b = auto.offset_
     q = softmax(np.log(average) + b, axis=1)
@@ -166,7 +168,9 @@ def test_absent_class_is_said_once():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         AutoCalibrator(cv=2).fit(X, y, labels=["a", "b", "c"])
-    (only,) = [each for each in caught if "needs about" not in str(each.message)]
+    (only,) = [
+        warning for warning in caught if "needs about" not in str(warning.message)
+    ]
     assert str(only.message).startswith("y contains no samples of ['b']: AutoCalib")
 
 
@@ -204,7 +208,7 @@ def test_many_classes_leave_out_slow_calibrators():
     auto = AutoCalibrator(cv=2, from_logits=True)
     with pytest.warns(UserWarning, match="y contains no samples"):
         auto.fit(2 * logits, y, labels=np.arange(101))
-    kinds = [type(each).__name__ for each in auto.calibrators_]
+    kinds = [type(calibrator).__name__ for calibrator in auto.calibrators_]
     assert kinds == [
         "TemperatureScaling",
         "JointBetaCalibration",
@@ -312,11 +316,11 @@ def test_saved_and_loaded(calibrators, make_logits):
     members = document["object"]["state"]["calibrators_"]
     members[0]["params"]["from_logits"] = False
     members[0]["state"]["zero_replacement_"] = 1e-9
-    with pytest.raises(ValueError, match="calibrators of the same input"):
+    with pytest.raises(ValueError, match=r"\[0\]\.from_logits must be True"):
         from_dict(document)
 
 
-X, Y = (each[50:] for each in load_iris(return_X_y=True))  # two classes
+X, Y = (array[50:] for array in load_iris(return_X_y=True))  # two classes
 
 
 def test_auto_of_a_calibrated_classifier():

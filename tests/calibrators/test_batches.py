@@ -341,8 +341,7 @@ def test_fit_allocates_less_than_half_of_the_data(
     """The blocks are small, as the data: numpy reports its memory to tracemalloc."""
     n_rows, block_size = SIZES[type(calibrator)]
     monkeypatch.setattr(validation, "BLOCK_SIZE", block_size)
-    monkeypatch.setattr(type(calibrator), "_least_rows", 32)
-    X, y = (each[:n_rows] for each in draw_many(n_classes, from_logits))
+    X, y = (array[:n_rows] for array in draw_many(n_classes, from_logits))
     calibrator = fresh(calibrator, from_logits=from_logits)
     calibrator.fit(X[:100], y[:100], labels=range(n_classes))  # loads modules
     assert peak_memory(lambda: calibrator.fit(X, y)) < 0.5 * X.nbytes

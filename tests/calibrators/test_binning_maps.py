@@ -72,22 +72,22 @@ def test_venn_abers_is_isotonic_regression_with_one_more_sample(seed):
     target = (rng.uniform(size=score.size) < expit(2 * score)).astype(float)
     weight = rng.integers(0, 3, size=score.size).astype(float)
     weight[0] = 1
-    places = np.append(score, rng.normal(size=5))
+    points = np.append(score, rng.normal(size=5))
 
-    def regression(place, label):
-        value, group = np.unique(np.append(score, place), return_inverse=True)
+    def regression(point, label):
+        value, group = np.unique(np.append(score, point), return_inverse=True)
         mass = np.bincount(group, np.append(weight, 1))
         positives = np.bincount(group, np.append(weight * target, label))
         value, mass, positives = (a[mass > 0] for a in (value, mass, positives))
         fitted = isotonic_regression(positives / mass, weights=mass).x
-        return fitted[value == place][0]
+        return fitted[value == point][0]
 
-    low, high = (np.array([regression(s, y) for s in places]) for y in (0, 1))
+    low, high = (np.array([regression(s, y) for s in points]) for y in (0, 1))
     fitted = VennAbers()
     fitted.maps_ = [fitted._fit_map(score, target, weight)]
-    proba = before_mixing(fitted, places)
+    proba = before_mixing(fitted, points)
     np.testing.assert_allclose(proba, high / (1 - low + high), rtol=1e-12)
-    limits = np.hstack(fitted._limits(places[:, None])).T
+    limits = np.hstack(fitted._limits(points[:, None])).T
     np.testing.assert_allclose(limits, [low, high], rtol=1e-12)
 
 

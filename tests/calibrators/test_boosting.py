@@ -272,7 +272,7 @@ def test_what_is_not_supported():
     calibrator = BoostingCalibrator(lightgbm(), from_logits=True).fit(X, y)
     with pytest.raises(TypeError, match=r"model must be .* got BoostingCalibrator"):
         to_dict(calibrator)
-    with pytest.raises(TypeError, match="its map is not one of sklearn_calib"):
+    with pytest.raises(TypeError, match="map of BoostingCalibrator must consist"):
         calibrator.to_torch()
     pytest.importorskip("skl2onnx", reason="ONNX is optional")
     from sklearn_calib.onnx import to_onnx

@@ -25,8 +25,8 @@ def make_data(n_samples, temperatures, seed=0):
 
 def objective(log_temperatures, logits, y, weight, center, lambd):
     """Return the penalised sum of the log losses."""
-    own = np.exp(-log_temperatures)[logits.argmax(axis=1)]
-    loss = -log_softmax(logits * own[:, None], axis=1)[np.arange(len(y)), y]
+    inverse = np.exp(-log_temperatures)[logits.argmax(axis=1)]
+    loss = -log_softmax(logits * inverse[:, None], axis=1)[np.arange(len(y)), y]
     return weight @ loss + lambd / 2 * ((log_temperatures - center) ** 2).sum()
 
 

@@ -346,7 +346,7 @@ def test_preserves_argmax_if_it_says_so(calibrator, make_logits, fresh):
 def test_predict_is_the_label_of_the_largest_probability(
     calibrator, overconfident, fresh
 ):
-    X, y = (each[:60] for each in overconfident())
+    X, y = (array[:60] for array in overconfident())
     fitted = fresh(calibrator).fit(X, y + 10)
     largest = fitted.predict_proba(X).argmax(axis=1)
     np.testing.assert_array_equal(fitted.predict(X), fitted.classes_[largest])

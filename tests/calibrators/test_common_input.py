@@ -91,13 +91,13 @@ def test_predicted_labels_are_told_once(calibrator, from_logits, fresh):
             with warnings.catch_warnings(record=True) as found:
                 warnings.simplefilter("always")
                 method(X, y)
-            texts = [str(each.message) for each in found]
+            texts = [str(warning.message) for warning in found]
             assert sum("look like predicted labels" in text for text in texts) == 1
             assert not any("look like probabilities" in text for text in texts)
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         calibrator.fit(labels.astype(float), y)
-    assert not any("predicted labels" in str(each.message) for each in found)
+    assert not any("predicted labels" in str(warning.message) for warning in found)
 
 
 def test_absent_classes_are_named(calibrator, overconfident, fresh):
@@ -107,7 +107,11 @@ def test_absent_classes_are_named(calibrator, overconfident, fresh):
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         fresh(calibrator).fit(X[kept], y[kept], labels=range(3))
-    texts = [str(each.message) for each in found if "samples of [" in str(each.message)]
+    texts = [
+        str(warning.message)
+        for warning in found
+        if "samples of [" in str(warning.message)
+    ]
     assert len(texts) <= 1
     wanted = r"y contains no samples of \[2\]: .+\. Calibrate with samples of all cl"
     assert all(re.match(wanted, text) for text in texts)
@@ -302,11 +306,11 @@ def test_weights_of_any_size(calibrator, factor, make_logits, fresh, monkeypatch
     """Large weights do not increase the time, which BBQ limits."""
     monkeypatch.setattr(_bbq, "MOST_SAMPLES", 1000)
     logits, y = make_logits(n_samples=60, n_classes=3)
-    place = np.arange(len(y)) % 5
+    position = np.arange(len(y)) % 5
     weight = {
-        "wide": lambda: 10.0 ** (1.5 * place - 3),
+        "wide": lambda: 10.0 ** (1.5 * position - 3),
         "one": lambda: np.append(1e6, np.ones(len(y) - 1)),
-    }.get(factor, lambda: factor * (1 + place))()
+    }.get(factor, lambda: factor * (1 + position))()
     X = softmax(3 * logits)
     proba = fresh(calibrator).fit(X, y, weight).predict_proba(X)
     np.testing.assert_allclose(proba.sum(axis=1), 1)

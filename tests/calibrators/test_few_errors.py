@@ -60,7 +60,9 @@ def warnings_of_few(fit, *args, **params):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         fit(*args, **params)
-    texts = [str(each.message) for each in caught if each.category is UserWarning]
+    texts = [
+        str(warning.message) for warning in caught if warning.category is UserWarning
+    ]
     return [text for text in texts if re.search(FEW, text)]
 
 
@@ -229,7 +231,7 @@ def test_the_warning_says_which_errors_of_margins_are_counted():
     model = CalibratedClassifier(LinearSVC(random_state=0), PlattScaling(), cv=2)
     (text,) = warnings_of_few(model.fit, X, y)
     counted = [
-        [each.n_errors_ for each in pair.calibrator.per_label_.calibrators_]
+        [calibrator.n_errors_ for calibrator in pair.calibrator.per_label_.calibrators_]
         for pair in model.calibrated_classifiers_[::2]
     ]
     fewest = np.mean(counted, axis=0)

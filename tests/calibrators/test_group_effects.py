@@ -51,23 +51,23 @@ def test_derivatives_agree_with_finite_differences(n_classes):
     bins = (logits > 0).astype(int)
     target = np.eye(n_classes)[codes]
 
-    def likelihood(each, step):
-        proba = softmax(logits + each.changes(step), axis=1)
+    def likelihood(effects, step):
+        proba = softmax(logits + effects.changes(step), axis=1)
         return (weight * np.log(proba[np.arange(50), codes])).sum()
 
-    for each in (Shifts(group, 3, bins, 2), Scales(group, 3, logits)):
+    for effects in (Shifts(group, 3, bins, 2), Scales(group, 3, logits)):
         proba = softmax(logits, axis=1)
         residual = weight[:, None] * (target - proba)
-        gradient, curvature = each.derivatives(proba, residual, weight)
+        gradient, curvature = effects.derivatives(proba, residual, weight)
         steps = 1e-4 * np.eye(len(gradient))
-        up, down = ([likelihood(each, sign * s) for s in steps] for sign in (1, -1))
-        middle = likelihood(each, 0 * steps[0])
+        up, down = ([likelihood(effects, sign * s) for s in steps] for sign in (1, -1))
+        middle = likelihood(effects, 0 * steps[0])
         np.testing.assert_allclose(
             gradient, np.subtract(up, down) / 2e-4, rtol=1e-5, atol=1e-6
         )
         second = -(np.add(up, down) - 2 * middle) / 1e-8
         # The curvature of shifts is an upper bound: twice the diagonal.
-        bound = 2 if isinstance(each, Shifts) else 1
+        bound = 2 if isinstance(effects, Shifts) else 1
         np.testing.assert_allclose(curvature, bound * second, rtol=1e-3, atol=1e-3)
 
 

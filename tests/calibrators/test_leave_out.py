@@ -8,7 +8,6 @@ from sklearn.base import clone
 from sklearn_calib._numerics.sample_blocks import array_blocks
 from sklearn_calib.calibrators import (
     AutoCalibrator,
-    Calibrator,
     DirichletCalibrator,
     MatrixScaling,
     StructuredMatrixScaling,
@@ -18,20 +17,16 @@ from sklearn_calib.calibrators import (
     get_calibrator_names,
 )
 from sklearn_calib.calibrators._combined import auto as auto_calibrator
+from sklearn_calib.calibrators._combined.auto import leave_out
 
 REGISTERED = [get_calibrator(name)() for name in get_calibrator_names()]
-SETTINGS = [
+TAKE_A_STEP = [
+    *(model for model in REGISTERED if getattr(model, "_uses_empirical_bayes", False)),
     DirichletCalibrator(penalty="empirical_bayes"),
     MatrixScaling(penalty="empirical_bayes"),
     StructuredMatrixScaling(lambd=1.0),
     StructuredVectorScaling(lambd=1.0),
     VectorScaling(penalty="empirical_bayes"),
-]
-# The others are fitted again to the other samples.
-TAKE_A_STEP = [
-    each
-    for each in [*REGISTERED, *SETTINGS]
-    if type(each)._leave_out is not Calibrator._leave_out
 ]
 
 
@@ -46,13 +41,12 @@ def test_a_step_is_close_to_the_fit_to_the_others(calibrator, n_classes, make_lo
     parts = [array_blocks(2 * logits[fold == k], y[fold == k]) for k in range(5)]
     others = [array_blocks(2 * logits[fold != k], y[fold != k]) for k in range(5)]
     distance = left = 0.0
-    for k, found in enumerate(fitted._leave_out(parts, others.__getitem__)):
-        exact = clone(fitted)
-        exact._take_start(fitted)
-        exact._fit_again(others[k], fitted)
+    steps = leave_out(fitted, parts, others.__getitem__, may_step=True)
+    fits = leave_out(fitted, parts, others.__getitem__, may_step=False)
+    for k, (found, exact) in enumerate(zip(steps, fits, strict=True)):
         before, after, wanted = (
-            logit(each._calibrate(2 * logits[fold == k]))
-            for each in (fitted, found, exact)
+            logit(model._calibrate(2 * logits[fold == k]))
+            for model in (fitted, found, exact)
         )
         distance += np.abs(before - wanted).mean()
         left += np.abs(after - wanted).mean()
@@ -70,3 +64,23 @@ def test_an_average_takes_steps_with_many_errors(make_logits, monkeypatch):
     np.testing.assert_array_equal(few.log_losses_, few_again.log_losses_)
     assert (many.log_losses_ != many_again.log_losses_).any()
     np.testing.assert_allclose(many.log_losses_, many_again.log_losses_, rtol=2e-3)
+
+
+class Doubled:
+    """Part of a calibrator of a user, with a `_fit` of its own."""
+
+    def _fit(self, data):
+        super()._fit(data)
+        self.coef_ = 2 * self.coef_
+
+
+class DoubledScaling(Doubled, StructuredVectorScaling):
+    """Takes no steps, which would not double anything."""
+
+
+def test_a_fit_of_a_user_is_called_again(make_logits):
+    logits, y = make_logits(500, 3)
+    fitted = DoubledScaling(from_logits=True).fit(logits, y)
+    data = array_blocks(logits, y)
+    [found] = leave_out(fitted, [data], lambda _: data, may_step=True)
+    np.testing.assert_array_equal(found.coef_, fitted.coef_)

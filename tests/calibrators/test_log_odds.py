@@ -66,10 +66,10 @@ def test_one_column_of_intervals_and_groups():
     venn = VennAbers(from_logits=True).fit(X, y)
     np.testing.assert_array_equal(venn.predict_interval(odds), venn.predict_interval(X))
     groups = {"groups": y}
-    each = PerGroupCalibrator(TemperatureScaling(), from_logits=True)
-    each = each.fit(X, y, **groups)
+    grouped = PerGroupCalibrator(TemperatureScaling(), from_logits=True)
+    grouped = grouped.fit(X, y, **groups)
     np.testing.assert_array_equal(
-        each.predict_proba(odds, **groups), each.predict_proba(X, **groups)
+        grouped.predict_proba(odds, **groups), grouped.predict_proba(X, **groups)
     )
 
 

@@ -52,7 +52,7 @@ def problem():
 @pytest.mark.usefixtures("nothing_kept")
 def test_fit_does_not_copy_the_predictions(name, problem, peak_memory):
     most, (n_samples, n_classes) = FIT[name]
-    logits, y = (each[:n_samples] for each in problem)
+    logits, y = (array[:n_samples] for array in problem)
     logits, y = np.ascontiguousarray(logits[:, :n_classes]), y % n_classes
     calibrator = get_calibrator(name)(from_logits=True)
     assert peak_memory(lambda: calibrator.fit(logits, y)) < most * logits.nbytes
@@ -62,7 +62,7 @@ def test_fit_does_not_copy_the_predictions(name, problem, peak_memory):
     "name", ["histogram", "joint_isotonic", "platt", "spline", "top_label"]
 )
 def test_predict_proba_needs_little_more_than_its_result(name, problem, peak_memory):
-    logits, y = (each[:6000] for each in problem)
+    logits, y = (array[:6000] for array in problem)
     calibrator = get_calibrator(name)(from_logits=True)
     calibrator.fit(logits[:300], y[:300], labels=range(100))
     # A block of rows and its intermediate results have about 3 MiB.

@@ -49,13 +49,14 @@ def penalised_loss(calibrator, logits, codes, groups, lambd):
     n_bins, features = edges.shape[1] + 1, []
     for j, values in enumerate(calibrator.values_):
         for value in values:
-            own = groups[:, j] == value
-            features.append(own[:, None] * z)
+            members = groups[:, j] == value
+            features.append(members[:, None] * z)
             for k in range(n_classes):
                 column = np.eye(n_classes)[k]
-                features.append(own[:, None] * column)
+                features.append(members[:, None] * column)
                 features += [
-                    (own & (bins[:, k] == t))[:, None] * column for t in range(n_bins)
+                    (members & (bins[:, k] == t))[:, None] * column
+                    for t in range(n_bins)
                 ]
     features = np.array(features, float)
 
@@ -278,7 +279,7 @@ def test_the_smallest_precision_is_none():
         for lambd in (5e-324, 1e-90)
     )
     assert_allclose(
-        *(each.predict_proba(logits, groups=groups) for each in (one, other))
+        *(model.predict_proba(logits, groups=groups) for model in (one, other))
     )
 
 
@@ -311,8 +312,8 @@ def test_columns_of_x_in_a_classifier():
     blind = make_column_transformer(("passthrough", ["x"]))
     model = make_pipeline(blind, LogisticRegression())
     losses = [
-        log_loss(y[1500:], each.fit(X[:1500], y[:1500]).predict_proba(X[1500:]))
-        for each in (
+        log_loss(y[1500:], kind.fit(X[:1500], y[:1500]).predict_proba(X[1500:]))
+        for kind in (
             model,
             CalibratedClassifier(
                 model,

@@ -65,8 +65,8 @@ def objective(kind, data, ridge, center):
 def gradient_of(kind, data, ridge, center):
     """Return the gradient of the objective; the scores are linear in the parameters."""
     features, codes, weight = data
-    units = np.eye(center.size).reshape(-1, *center.shape)
-    change = np.stack([kind.scores(features, unit) for unit in units])
+    directions = np.eye(center.size).reshape(-1, *center.shape)
+    change = np.stack([kind.scores(features, direction) for direction in directions])
     change -= kind.scores(features, 0 * center)
 
     def gradient(flat):

@@ -14,14 +14,14 @@ from sklearn_calib.calibrators import operations as op
 RNG = np.random.default_rng(0)
 KNOTS = [np.array([-1.0, 0.0, 2.0]), np.zeros(0), np.array([0.5])]
 EDGES = [np.array([0.1, 0.3, 0.9]), np.zeros(0), np.array([0.5])]
-TABLES = [RNG.random(len(each) + 1) for each in KNOTS]
+TABLES = [RNG.random(len(knots) + 1) for knots in KNOTS]
 POINTS = [
     (np.array([-1.0, 0.0, 0.0, 2.0]), np.array([0.0, 0.1, 0.7, 1.0])),
     (np.zeros(1), np.ones(1)),
     (np.array([-3.0, 3.0]), np.array([1.0, 0.0])),
 ]
 CURVE = np.array([-1.0, 0.0, 2.0]), np.array([-2.0, 0.0, 3.0]), np.array([2.0, 1, 0.5])
-CURVES = [CURVE, CURVE, tuple(each[:2] for each in CURVE)]
+CURVES = [CURVE, CURVE, tuple(part[:2] for part in CURVE)]
 
 
 def top(x):

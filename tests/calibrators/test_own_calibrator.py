@@ -87,7 +87,7 @@ def test_weights_and_batches(fitted):
         clone(model).fit(X[repeated], Y[repeated]),
         clone(model).fit(
             batches=lambda: zip(
-                *(np.split(each, 20) for each in (X, Y, WEIGHT)), strict=True
+                *(np.split(array, 20) for array in (X, Y, WEIGHT)), strict=True
             ),
             labels=[0, 1, 2],
         ),

@@ -124,9 +124,9 @@ def test_copies_continue(calibrator, n_samples):
     ]
     with pytest.raises(NotFittedError):
         clone(online).predict_proba(softmax(X, axis=1))
-    for each in (online, *copies):
-        each.partial_fit(softmax(X[n_samples:], axis=1), y[n_samples:], half_life=900)
-        assert distance(each, online, softmax(X, axis=1)) == 0
+    for model in (online, *copies):
+        model.partial_fit(softmax(X[n_samples:], axis=1), y[n_samples:], half_life=900)
+        assert distance(model, online, softmax(X, axis=1)) == 0
 
 
 def test_memory_does_not_depend_on_the_number_of_samples():
@@ -267,14 +267,14 @@ def test_a_failed_call_changes_nothing():
 @pytest.mark.parametrize(
     "change",
     [
-        lambda past: past.pop("target"),
-        lambda past: past.update(scores=past["target"]),
-        lambda past: past["counts"].update(values=[1.0, 2.0, -1.0]),
+        lambda state: state["_past_loss"].pop("target"),
+        lambda state: state.update(_past_samples=state["_past_loss"]),
+        lambda state: state["_past_counts"].update(values=[1.0, 2.0, -1.0]),
     ],
 )
 def test_invalid_files_are_refused(change):
     document = to_dict(_online())
-    change(document["object"]["state"]["_past"])
+    change(document["object"]["state"])
     with pytest.raises(ValueError, match="_past"):
         from_dict(document)
 
@@ -283,14 +283,14 @@ def test_files_with_other_parameters_are_refused():
     online = update(BetaCalibration(), *_many(), 1100)
     document = to_dict(online)
     document["object"]["params"]["parameters"] = "ab"
-    with pytest.raises(ValueError, match=r"_past.target must be .* \(3, 2\), got"):
+    with pytest.raises(ValueError, match=r"_past_loss\.curvature must have 2 v"):
         from_dict(document)
 
 
 def test_files_with_negative_probabilities_are_refused():
     document = to_dict(PlattScaling().partial_fit(PROBA, CODES, classes=range(3)))
-    document["object"]["state"]["_past"]["scores"]["values"][0] = -0.5
-    with pytest.raises(ValueError, match=r"_past.scores"):
+    document["object"]["state"]["_past_samples"]["scores"]["values"][0] = -0.5
+    with pytest.raises(ValueError, match=r"_past_samples\.scores"):
         from_dict(document)
 
 

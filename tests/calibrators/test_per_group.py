@@ -95,21 +95,23 @@ def test_the_precision_is_that_of_the_biases():
 def test_repairs_every_group_and_keeps_unseen_ones():
     X, y, groups = make_groups(20_000, scale=1.0)
     model = fitted(X[::2], y[::2], groups[::2])
-    test, labels, own = X[1::2], y[1::2], groups[1::2]
+    test, labels, group = X[1::2], y[1::2], groups[1::2]
     without = PlattScaling(from_logits=True).fit(X[::2], y[::2]).predict_proba(test)
-    proba = model.predict_proba(test, groups=own)
+    proba = model.predict_proba(test, groups=group)
     errors = [
         per_group(
-            expected_calibration_error, labels, each[:, 1], groups=own, reduce_bias=True
+            expected_calibration_error, labels, p[:, 1], groups=group, reduce_bias=True
         )["value"][:-1]
-        for each in (without, proba)
+        for p in (without, proba)
     ]
     assert errors[0].max() > 0.1
     assert errors[1].max() < 0.03
     for unseen in ("another", None, np.nan, 99):
         found = model.predict_proba(test, groups=[unseen] * len(test))
         np.testing.assert_allclose(found, without, rtol=1e-12)
-    np.testing.assert_array_equal(model.predict(test, groups=own), proba.argmax(axis=1))
+    np.testing.assert_array_equal(
+        model.predict(test, groups=group), proba.argmax(axis=1)
+    )
 
 
 # Folds of the automatic calibrator are random, but do not depend on the groups.
@@ -378,14 +380,14 @@ def test_a_group_of_twenty_does_no_harm(scale, calibrator):
             model = fitted(X[used], y[used], groups[used], calibrator)
             for rows in rare:
                 few, new = rows[:20], rows[20:]
-                own = clone(calibrator).set_params(from_logits=True)
-                own.fit(X[few], y[few], labels=[0, 1])
+                single = clone(calibrator).set_params(from_logits=True)
+                single.fit(X[few], y[few], labels=[0, 1])
                 without, shrunk, alone = (
                     -np.log(proba[np.arange(len(new)), y[new]]).mean()
                     for proba in (
                         model.calibrator_.predict_proba(X[new]),
                         model.predict_proba(X[new], groups=groups[new]),
-                        own.predict_proba(X[new]),
+                        single.predict_proba(X[new]),
                     )
                 )
                 gains.append(without - shrunk)

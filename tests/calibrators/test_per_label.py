@@ -57,12 +57,12 @@ def test_repairs_every_label():
     calibrator = PerLabelCalibrator(TemperatureScaling(from_logits=True))
     proba = calibrator.fit(wrong[::2], y[::2]).predict_proba(wrong[1::2])
     errors = [
-        per_label(expected_calibration_error, y[1::2], each, average=None)
-        for each in (expit(wrong[1::2]), proba)
+        per_label(expected_calibration_error, y[1::2], p, average=None)
+        for p in (expit(wrong[1::2]), proba)
     ]
     assert (errors[0][[0, 2]] > 0.05).all()
     assert (errors[1] < 0.015).all()
-    found = [each.temperature_ for each in calibrator.calibrators_]
+    found = [fit.temperature_ for fit in calibrator.calibrators_]
     np.testing.assert_allclose(found, [3, 1, 0.4], rtol=0.05)
 
 
@@ -138,8 +138,8 @@ def test_radiographs(calibrator, shared_data):
     calibrator = PerLabelCalibrator(calibrator(from_logits=True))
     proba = calibrator.fit(X[::2], y[::2]).predict_proba(X[1::2])
     before, after = (
-        per_label(expected_calibration_error, y[1::2], each, average=None)
-        for each in (expit(X[1::2]), proba)
+        per_label(expected_calibration_error, y[1::2], p, average=None)
+        for p in (expit(X[1::2]), proba)
     )
     assert before.min() > 0.22
     assert (after <= before).all()

@@ -94,7 +94,7 @@ def test_chunks_of_other_devices_are_copied(on_device):
     X, y = make_data()
     model, options = TemperatureScaling(from_logits=True), {"labels": range(3)}
     expected = model.fit(batches=lambda: iter([(X, y)]), **options).temperature_
-    chunk = [on_device(each) for each in (X, y, np.ones(len(X)))]
+    chunk = [on_device(part) for part in (X, y, np.ones(len(X)))]
     model.fit(batches=lambda: iter([chunk]), **options)
     assert model.temperature_ == pytest.approx(expected, rel=1e-9)
     sums = TemperatureAccumulator(from_logits=True, **options).update(*chunk)

@@ -34,11 +34,11 @@ def test_interval_is_both_isotonic_regressions():
     expected = [
         [
             IsotonicRegression()
-            .fit(np.append(proba, each), np.append(y, label))
-            .predict([each])[0]
+            .fit(np.append(proba, sample), np.append(y, label))
+            .predict([sample])[0]
             for label in (0, 1)
         ]
-        for each in new
+        for sample in new
     ]
     interval = VennAbers().fit(proba, y).predict_interval(new)
     assert interval.shape == (9, 2, 2)
@@ -57,8 +57,8 @@ def test_interval_with_weights_and_ties():
         new = np.arange(21) / 20
         interval = calibrator.predict_interval(np.clip(new, 0.01, 0.99))[:, 1]
         expected = [
-            [exact_value(proba, y, weight, each, label) for label in (0, 1)]
-            for each in new
+            [exact_value(proba, y, weight, sample, label) for label in (0, 1)]
+            for sample in new
         ]
         assert_allclose(interval, expected, rtol=1e-12, atol=1e-14)
 
@@ -68,19 +68,19 @@ def exact_value(proba, y, weight, new, label):
     samples = [*zip(proba, y, weight, strict=True), (new, label, 1)]
     groups = sorted(set(proba) | {new})
     mass, positives = ([Fraction(0)] * (len(groups) + 1) for _ in range(2))
-    for score, target, each in samples:
+    for score, target, weight in samples:
         after = groups.index(score) + 1
-        mass[after] += Fraction(each)
-        positives[after] += Fraction(each) * int(target)
+        mass[after] += Fraction(weight)
+        positives[after] += Fraction(weight) * int(target)
     mass, positives = list(accumulate(mass)), list(accumulate(positives))
-    place = groups.index(new)
+    index = groups.index(new)
     return float(
         max(
             min(
                 (positives[b] - positives[a]) / (mass[b] - mass[a])
-                for b in range(place + 1, len(mass))
+                for b in range(index + 1, len(mass))
             )
-            for a in range(place + 1)
+            for a in range(index + 1)
         )
     )
 

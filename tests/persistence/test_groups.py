@@ -78,10 +78,10 @@ def test_crafted_calibrators():
     state = document["object"]["state"]
     other = PlattScaling().fit([0.2, 0.7, 0.3, 0.8] * 9, [0, 1, 1, 0] * 9)
     state["calibrator_"] = to_dict(other)["object"]
-    with pytest.raises(ValueError, match=r"classes_ must be .* as in calibrator_"):
+    with pytest.raises(ValueError, match=r"calibrator_\.classes_ must be"):
         from_dict(document)
     state["calibrator_"] = to_dict(fit(CODES)[0])["object"]
-    with pytest.raises(ValueError, match="calibrator_ must be a calibrator with from_"):
+    with pytest.raises(ValueError, match="calibrator_ must be a Calibrator, got Per"):
         from_dict(document)
 
 

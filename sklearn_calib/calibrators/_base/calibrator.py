@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_calib._expressions.rows import lift_zeros
@@ -165,34 +164,20 @@ class Calibrator(
 
     preserves_argmax = False
 
-    # Whether probabilities of two classes do not depend on the origin and the unit of
-    # the logits, up to the direction: then margins can be used instead.
-    _accepts_margins = False
-
     _parameter_constraints: dict[str, list] = {"from_logits": ["boolean"]}
-
-    # What `_fit` sets, for files, see `as_spec`.
-    _fitted: dict[str, Any] = {}
-
-    # Blocks of arrays have at least this number of rows.
-    _least_rows = 1
-    # Whether `_fit` reads most logits only once, by `data.columns`.
-    _reads_columns = False
 
     classes_: Array
     n_features_in_: int
     n_errors_: float
     zero_replacement_: float
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        # Those of a parent would skip what another `_fit` does.
-        if "_fit" in vars(cls):
-            for name in {"_fit_again", "_leave_out"} - vars(cls).keys():
-                setattr(cls, name, getattr(Calibrator, name))
+    @property
+    def _fitted(self) -> Mapping[str, Any]:
+        """What `_fit` sets, for files, see `as_spec`."""
+        return {}
 
     @property
-    def _start_schema(self) -> dict[str, Spec]:
+    def _input_schema(self) -> dict[str, Spec]:
         """What all calibrators have before `_fit` is called."""
         is_proba = not self.from_logits
         zero = {"zero_replacement_": Number(UP_TO_HALF)} if is_proba else {}
@@ -207,7 +192,7 @@ class Calibrator(
     @property
     def _state_schema(self) -> dict[str, Spec]:
         fitted = {name: as_spec(term) for name, term in self._fitted.items()}
-        return {**self._start_schema, **fitted}
+        return {**self._input_schema, **fitted}
 
     @restores()
     def fit(
@@ -347,12 +332,6 @@ class Calibrator(
 
     def _in_graph(self, X: Symbol) -> Symbol:
         """Return calibrated probabilities of the columns that `predict_proba` takes."""
-        if not self._has_expression:
-            raise TypeError(
-                f"{type(self).__name__} cannot be computed with torch, ONNX or arrays "
-                "on other devices, because its map is not one of sklearn_calib. Call "
-                "predict_proba with numpy arrays."
-            )
         try:
             return self._proba(self._all_columns(X))
         except (AttributeError, TypeError) as error:
@@ -482,42 +461,15 @@ class Calibrator(
         """
         return 0, 0
 
-    def _take_start(self, other: Calibrator) -> None:
-        """Set what `other`, of the same input, has before its `_fit` is called."""
+    def _copy_input(self, other: Calibrator) -> None:
+        """Set what `fit` of `other`, with the same input, sets before `_fit`."""
         known = vars(other)
-        for name in other._start_schema.keys() & known:
+        for name in other._input_schema.keys() & known:
             setattr(self, name, known[name])
 
     @abstractmethod
     def _fit(self, data: Blocks) -> None:
         """Fit the map to the logits, classes and weights of samples."""
-
-    def _fit_again(
-        self,
-        data: Blocks,
-        fitted: Self,  # noqa: ARG002 - for subclasses
-    ) -> None:
-        """Fit the map to a part of the samples to which `fitted` was fitted.
-
-        A calibrator that estimates the strengths of its priors may keep those of
-        `fitted`, which takes less time.
-        """
-        self._fit(data)
-
-    def _leave_out(
-        self, parts: Sequence[Blocks], read_others: Callable[[int], Blocks]
-    ) -> Iterator[Self]:
-        """Yield the map fitted without each part of the samples of `fit`, in turn.
-
-        `read_others` returns the samples without those of a part. Strengths of priors
-        may be those of all samples, and the fit may be a step from that to all samples,
-        which take less time.
-        """
-        for k in range(len(parts)):
-            new = clone(self)
-            new._take_start(self)
-            new._fit_again(read_others(k), self)
-            yield new
 
     @abstractmethod
     def _calibrate(self, logits: Values) -> Values:

@@ -110,8 +110,6 @@ class ArrayClassifierMixin(ClassifierMixin):
     """
 
     _runs_on_devices = True
-    # Whether the map consists of operations that are known in graphs.
-    _has_expression = True
 
     @property
     def _takes_log_odds(self) -> bool:

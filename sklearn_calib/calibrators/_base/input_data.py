@@ -41,35 +41,33 @@ def read_fit_data(
     """
     if batches is None:
         X, codes, weight = _check_arrays(calibrator, X, y, sample_weight, labels)
-        data = array_blocks(X, codes, weight, calibrator._least_rows)
-        survey = set_start(calibrator, data)
+        data = array_blocks(X, codes, weight)
+        summary = set_summary(calibrator, data)
     else:
         _check_no_arrays(X, y, sample_weight)
         chunks = Chunks(calibrator, batches, labels)
         calibrator.classes_ = as_labels(labels, "labels")
-        survey = set_start(calibrator, chunks)
-        if survey.looks_like_proba and not chunks.are_labels:
+        summary = set_summary(calibrator, chunks)
+        if summary.looks_like_proba and not chunks.are_labels:
             warn_that_logits_look_like_proba()
         data = Blocks(chunks.__iter__, chunks.sizes, chunks.counts)
-    return logits_of(calibrator, data), survey.n_errors_counted
+    return logits_of(calibrator, data), summary.n_errors_counted
 
 
-def set_start(calibrator: Any, data: Iterable[Block]) -> Survey:
-    """Set what one pass over validated input tells, and return it."""
-    survey = Survey(calibrator, data)
-    calibrator.n_errors_ = survey.n_errors
+def set_summary(calibrator: Any, data: Iterable[Block]) -> InputSummary:
+    """Set what one pass over validated input tells, and return all of it."""
+    summary = InputSummary(calibrator, data)
+    calibrator.n_errors_ = summary.n_errors
     if not calibrator.from_logits:
-        calibrator.zero_replacement_ = survey.zero_replacement
-    return survey
+        calibrator.zero_replacement_ = summary.zero_replacement
+    return summary
 
 
 def logits_of(calibrator: Any, data: Blocks) -> Blocks:
     """Return the logits of validated input."""
-    if calibrator._reads_columns:
-        data = data.kept()
     if not calibrator.from_logits:
         data = data.transform(calibrator._as_logits, is_elementwise=True)
-    return data if calibrator._reads_columns else data.kept()
+    return data.kept()
 
 
 def _check_arrays(
@@ -135,7 +133,6 @@ class Chunks:
         sizes: Any = 0
         counts: Any = 0.0
         is_first = not self._has_totals
-        least_rows = self._calibrator._least_rows
         for number, chunk in enumerate(self._read()):
             try:
                 data = self.check(chunk, reset=is_first and np.ndim(sizes) == 0)
@@ -145,7 +142,7 @@ class Chunks:
             if data is not None:
                 self._check_same(number, *data)
                 X, codes, weight = data
-                blocks = array_blocks(X, codes, weight, least_rows)
+                blocks = array_blocks(X, codes, weight)
                 sizes, counts = sizes + blocks.sizes, counts + blocks.counts
                 yield from blocks
         if is_first:
@@ -160,7 +157,7 @@ class Chunks:
         exactly, as a GPU may not compute the same logits twice.
         """
         arrays = [codes] if weight is None else [codes, weight]
-        traits = [len(X), *(crc32(each.tobytes()) for each in arrays)]
+        traits = [len(X), *(crc32(array.tobytes()) for array in arrays)]
         if not self._has_totals:
             self._first_pass[number] = traits, X[0].copy()
             return
@@ -202,7 +199,7 @@ class Chunks:
         X, y, *weight = map(on_cpu, chunk)
         y = as_labels(y, "y")
         check_order(X, y, "X", "y")
-        check_consistent_length(X, y, *(each for each in weight if each is not None))
+        check_consistent_length(X, y, *weight)
         if len(y) == 0:
             return None
         given, X = X, self._calibrator._check_input(X, reset=reset)
@@ -236,7 +233,7 @@ def _refuse(rule: str, found: str, way_out: str) -> NoReturn:
     raise ValueError(f"{rule}, got {found}. {way_out}.")
 
 
-class Survey:
+class InputSummary:
     """Errors, zeros and form of the samples, from one pass over validated blocks.
 
     Attributes
@@ -265,8 +262,8 @@ class Survey:
             if calibrator.from_logits:
                 _check_range(X)
                 # If a single column was passed, it is the last of two here.
-                own = X[:, -calibrator.n_features_in_ :]
-                self.looks_like_proba = self.looks_like_proba and are_proba(own)
+                columns = X[:, -calibrator.n_features_in_ :]
+                self.looks_like_proba = self.looks_like_proba and are_proba(columns)
             else:
                 self._find_smallest(X if weight.min() > 0 else X[weight > 0])
             is_wrong = X.argmax(axis=1) != codes

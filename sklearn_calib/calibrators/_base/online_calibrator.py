@@ -19,8 +19,7 @@ from sklearn.utils.validation import check_consistent_length
 from sklearn_calib._numerics.sample_blocks import Block, Blocks, array_blocks
 from sklearn_calib._sklearn.rollback import restores
 from sklearn_calib._solvers.newton import solve_jittered
-from sklearn_calib._state.json_values import refuse
-from sklearn_calib._state.schema import FINITE, NON_NEGATIVE, Fields, Numbers, Spec
+from sklearn_calib._state.schema import NON_NEGATIVE, Fields, Numbers, Size, Spec
 from sklearn_calib._validation.arrays import check_numbers, on_cpu, shorten, shown
 from sklearn_calib._validation.fit_warnings import without_warnings
 from sklearn_calib._validation.labels import (
@@ -32,20 +31,15 @@ from sklearn_calib._validation.samples import check_columns, check_order
 from sklearn_calib._validation.types import Array, Floats
 from sklearn_calib.calibrators._base.calibrator import Calibrator
 from sklearn_calib.calibrators._base.input_data import (
-    Survey,
+    InputSummary,
     check_chunk_weight,
     logits_of,
-    set_start,
+    set_summary,
 )
 
 # So many samples are kept, and fitted again in each call: the expansion of the log loss
 # is only precise near its minimum.
 N_KEPT = 1000
-
-# What is known of past samples, in addition to their weights: the samples, with the
-# weight of each in the column of its class, or the expansion of their log loss.
-KEPT = "scores", "weights"
-EXPANDED = "curvature", "target"
 
 # Returns the summed log loss for parameters of shape (n_parameters,), its gradient and
 # its Hessian.
@@ -57,35 +51,46 @@ LITTLE = 1e-12
 SHORTEST = 1e-10
 
 
+class OnlineParameters(NamedTuple):
+    """The parameters of the maps that `partial_fit` updates, (n_maps, n_parameters).
+
+    There is one row for each one-vs-rest map, or a single row. `losses` returns the log
+    loss of each map for a block of logits in float64.
+    """
+
+    fitted: Floats
+    identity: Floats  # of the maps that change nothing
+    lowest: Floats  # lower bounds
+    losses: Callable[[Block], list[LossParts]]
+
+
 class _OnlineCalibrator(Calibrator):
     """Base class of calibrators with `partial_fit`.
 
-    A subclass defines `_online_losses`, `_identity`, and how its fitted attributes
-    follow from the parameters. These have the shape (n_fits, n_parameters): one row for
-    each one-vs-rest map, or a single row.
+    A subclass defines `_online_parameters` and `_set_parameters`, and adds `_past` to
+    `_fitted`.
 
-    The attribute `_past` contains the weights of the past samples of each class, and
-    either these samples or the expansion of their log loss.
+    The attribute `_past_counts` contains the weights of the past samples of each class.
+    Either `_past_samples` contains these samples, with the weight of each in the column
+    of its class, or `_past_loss` the expansion of their log loss.
     """
 
-    _past: dict[str, Array]
-    _settings_seen: str
+    _past_counts: Floats
+    _past_samples: dict[str, Floats]
+    _past_loss: dict[str, Floats]
 
-    @property
-    def _state_schema(self) -> dict[str, Spec]:
-        scores = FINITE if self.from_logits else NON_NEGATIVE
-        past = Fields(
-            counts=Numbers("n_classes", range=NON_NEGATIVE),
-            scores=Numbers("n_kept", "n_classes", range=scores, is_optional=True),
-            weights=Numbers(
-                "n_kept", "n_classes", range=NON_NEGATIVE, is_optional=True
+    def _past(self, n_maps: Size, n_parameters: Size) -> dict[str, Spec]:
+        """Return the schema of what is known of past samples."""
+        weights = Numbers("n_kept", "n_classes", range=NON_NEGATIVE)
+        scores = Numbers("n_kept", "n_classes") if self.from_logits else weights
+        return {
+            "_past_counts": Numbers("n_classes", range=NON_NEGATIVE, is_optional=True),
+            "_past_samples": Fields(scores=scores, weights=weights),
+            "_past_loss": Fields(
+                curvature=Numbers(n_maps, n_parameters, n_parameters),
+                target=Numbers(n_maps, n_parameters),
             ),
-            curvature=Numbers(
-                "n_fits", "n_parameters", "n_parameters", is_optional=True
-            ),
-            target=Numbers("n_fits", "n_parameters", is_optional=True),
-        )
-        return {**super()._state_schema, "_past": past}
+        }
 
     @restores()
     def partial_fit(
@@ -169,7 +174,13 @@ class _OnlineCalibrator(Calibrator):
            2023.
         """
         self._validate_params()
-        self._check_can_update()
+        # The expansion is that of the log loss, without a penalty.
+        for name, wanted in {"objective": "nll", "penalty": "none"}.items():
+            if getattr(self, name, wanted) != wanted:
+                raise ValueError(
+                    f'{name} must be "{wanted}" for partial_fit, got '
+                    f"{getattr(self, name)!r}. Call fit instead."
+                )
         X, y, sample_weight, classes = map(on_cpu, (X, y, sample_weight, classes))
         is_first = self._begin_online(classes)
         block = self._check_batch(X, y, sample_weight, reset=is_first)
@@ -178,23 +189,26 @@ class _OnlineCalibrator(Calibrator):
         remaining = _remaining(half_life, block.weight.sum())
         if not block.weight.any():
             return self
-        n_errors = Survey(self, [block]).n_errors + (0 if is_first else self.n_errors_)
-        if "target" in self._past:
-            parameters, past = self._step(block, remaining)
+        n_errors = InputSummary(self, [block]).n_errors + (
+            0 if is_first else self.n_errors_
+        )
+        if "_past_loss" in vars(self):
+            fitted = self._step(block, remaining)
         else:
             limit = N_KEPT if half_life is None else min(N_KEPT, half_life)
-            parameters, past = self._refit(block, remaining, limit)
+            fitted = self._refit(block, remaining, limit)
         counts = np.bincount(block.codes, block.weight, len(self.classes_))
-        self._past = {"counts": remaining * self._past["counts"] + counts, **past}
+        self._past_counts = remaining * self._past_counts + counts
         self.n_errors_ = n_errors
-        share = self._share(n_errors)
-        parameters = share * parameters + (1 - share) * self._identity
-        self._set_parameters(parameters, self._as_logits_of(block))
+        # With fewer errors than needed, the standard error then remains about the same.
+        share = min(1.0, (n_errors / max(self._n_errors_needed, 1)) ** 0.5)
+        shrunk = share * fitted + (1 - share) * self._online_parameters.identity
+        self._set_parameters(shrunk, self._as_logits_of(block))
         return self
 
     def _begin_online(self, classes: Any) -> bool:
         """Return whether this is the first call, after checking the classes."""
-        is_first = "_past" not in vars(self)
+        is_first = "_past_counts" not in vars(self)
         if is_first and "classes_" in vars(self):
             raise ValueError(
                 "partial_fit cannot continue a calibrator that was fitted by fit, "
@@ -210,15 +224,7 @@ class _OnlineCalibrator(Calibrator):
         if is_first:
             distinct_labels(classes, "classes")  # refuses labels of other types
             self.classes_ = as_labels(classes, "classes")
-            self._past = {"counts": np.zeros(len(self.classes_))}
-            self._settings_seen = str(self.get_params())
-        elif str(self.get_params()) != self._settings_seen:
-            raise ValueError(
-                "Parameters must not change after the first call to partial_fit, got "
-                f"{shorten(str(self.get_params()))} after "
-                f"{shorten(self._settings_seen)}. Use "
-                "sklearn.base.clone to create a new calibrator."
-            )
+            self._past_counts = np.zeros(len(self.classes_))
         elif classes is not None:
             given = as_labels(classes, "classes")
             if not np.array_equal(given, self.classes_):
@@ -227,6 +233,15 @@ class _OnlineCalibrator(Calibrator):
                     f"{shown(self.classes_.tolist())}, got {shown(given.tolist())}. "
                     "Omit classes, or update a clone."
                 )
+        settings = str(self.get_params())
+        # A calibrator that was loaded has the settings of its file.
+        seen = self.__dict__.setdefault("_settings_seen", settings)
+        if settings != seen:
+            raise ValueError(
+                "Parameters must not change after the first call to partial_fit, got "
+                f"{shorten(settings)} after {shorten(seen)}. Use sklearn.base.clone to "
+                "create a new calibrator."
+            )
         return is_first
 
     def _check_batch(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Block:
@@ -254,105 +269,71 @@ class _OnlineCalibrator(Calibrator):
             )
         return Block(X, codes, weight)
 
-    def _refit(
-        self, block: Block, remaining: float, limit: float
-    ) -> tuple[Floats, dict[str, Array]]:
-        """Fit to all samples so far, and keep them or expand their log loss."""
-        past = self._past
-        if "scores" in past:
+    def _refit(self, block: Block, remaining: float, limit: float) -> Floats:
+        """Return parameters fitted to all samples; keep these or expand their loss."""
+        past = self.__dict__.pop("_past_samples", None)
+        if past is not None:
             codes, weight = past["weights"].argmax(axis=1), past["weights"].sum(axis=1)
             before = Block(past["scores"], codes, remaining * weight)
             block = Block(*map(np.concatenate, zip(before, block, strict=True)))
-        data = array_blocks(*block, self._least_rows)
-        set_start(self, data)
+        data = array_blocks(*block)
+        set_summary(self, data)
         # They are about few samples, to which more will be added.
         with without_warnings():
             self._fit_and_try(logits_of(self, data))
-        parameters = self._get_parameters()
         if len(block.codes) < limit:
             weights = np.zeros(block.logits.shape)
             weights[np.arange(len(weights)), block.codes] = block.weight
-            return parameters, {"scores": block.logits, "weights": weights}
-        return parameters, self._expand_fit(data, parameters)
+            self._past_samples = {"scores": block.logits, "weights": weights}
+        else:
+            self._past_loss = self._expand_fit(data)
+        return self._online_parameters.fitted
 
-    def _expand_fit(self, data: Blocks, parameters: Floats) -> dict[str, Array]:
+    def _expand_fit(self, data: Blocks) -> dict[str, Array]:
         """Return the expansion of what a fit to the data has minimised."""
+        fitted, _, lowest, losses = self._online_parameters
         sums: Any = None
         for block in data:
-            losses = self._online_losses(self._as_logits_of(block))
-            parts = [*map(expand, losses, parameters)]
+            parts = [*map(expand, losses(self._as_logits_of(block)), fitted)]
             sums = parts if sums is None else [*map(Quadratic.plus, sums, parts)]
         for k, (curvature, target) in enumerate(sums):
             # Its slope is zero except at bounds. That of the log loss is not, if the
             # targets were smoothed, for example, as they are for separable classes.
-            own, least = parameters[k], curvature @ parameters[k]
-            is_bound = own <= self._lowest(own)
-            sums[k] = Quadratic(curvature, np.where(is_bound, target, least))
+            is_bound = fitted[k] <= lowest[k]
+            flat = curvature @ fitted[k]
+            sums[k] = Quadratic(curvature, np.where(is_bound, target, flat))
         return _as_past(sums)
 
-    def _step(self, block: Block, remaining: float) -> tuple[Floats, dict[str, Array]]:
-        """Fit to new samples and to the expansion of the log loss of past ones."""
-        identity, start = self._identity, self._get_parameters()
-        losses = self._online_losses(self._as_logits_of(block))
-        curvatures, targets = self._past["curvature"], self._past["target"]
+    def _step(self, block: Block, remaining: float) -> Floats:
+        """Return parameters fitted to new samples and to the expansion of past ones."""
+        start, identity, lowest, losses = self._online_parameters
+        curvatures, targets = self._past_loss["curvature"], self._past_loss["target"]
         new = (1 - remaining) / block.weight.sum()
         parameters, sums = [], []
-        for k, loss in enumerate(losses):
+        for k, loss in enumerate(losses(self._as_logits_of(block))):
             # The expansion of one sample that agrees with the predictions.
             curvature = new * loss(identity[k])[2]
             prior = Quadratic(curvature, curvature @ identity[k])
             past = Quadratic(curvatures[k], targets[k]).plus(prior, remaining)
-            fitted = minimise(loss, past, start[k], self._lowest(start[k]))
+            fitted = minimise(loss, past, start[k], lowest[k])
             parameters.append(fitted)
             sums.append(past.plus(expand(loss, fitted)))
-        return np.array(parameters), _as_past(sums)
+        self._past_loss = _as_past(sums)
+        return np.array(parameters)
 
     def _as_logits_of(self, block: Block) -> Block:
         """Return a block with logits in float64."""
         logits = self._as_logits(block.logits)
         return block._replace(logits=logits.astype(np.float64, copy=False))
 
-    def _share(self, n_errors: float) -> float:
-        """Return the weight of the fitted parameters, given the number of errors.
-
-        With fewer than needed, their standard error then remains about the same.
-        """
-        return min(1.0, (n_errors / max(self._n_errors_needed, 1)) ** 0.5)
-
-    def _set_state(self, state: dict[str, Any]) -> None:
-        super()._set_state(state)
-        if "_past" not in state:
-            return
-        names, target = {*state["_past"]} - {"counts"}, state["_past"].get("target")
-        if names not in ({*KEPT}, {*EXPANDED}):
-            refuse("_past", f"an object with {KEPT} or with {EXPANDED}", sorted(names))
-        if target is not None and target.shape != (wanted := self._identity.shape):
-            refuse("_past.target", f"parameters of shape {wanted}", target.shape)
-        self._settings_seen = str(self.get_params())
-
-    def _check_can_update(self) -> None:
-        """Raise ValueError for settings that `partial_fit` does not support."""
-
     @property
     @abstractmethod
-    def _identity(self) -> Floats:
-        """The parameters of the map that changes nothing, (n_fits, n_parameters)."""
-
-    @abstractmethod
-    def _online_losses(self, block: Block) -> list[LossParts]:
-        """Return the log loss of a block of logits, for each fit."""
-
-    @abstractmethod
-    def _get_parameters(self) -> Floats:
-        """Return the fitted parameters, (n_fits, n_parameters)."""
+    def _online_parameters(self) -> OnlineParameters:
+        """The parameters of the fitted map."""
 
     @abstractmethod
     def _set_parameters(self, parameters: Floats, block: Block) -> None:
         """Set the fitted attributes, given the parameters and the new samples."""
-
-    def _lowest(self, start: Floats) -> Floats:
-        """Return the lower bounds of the parameters of one fit."""
-        return np.full_like(start, -np.inf)
 
 
 def _remaining(half_life: Any, weight: float) -> float:

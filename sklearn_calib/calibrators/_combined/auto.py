@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from numbers import Integral, Real
@@ -26,21 +26,26 @@ from sklearn_calib._solvers.stacking import (
     random_folds,
     stacking_weights,
 )
-from sklearn_calib._state.json_values import refuse
-from sklearn_calib._state.schema import FRACTION, NON_NEGATIVE, ListOf, Numbers, Object
+from sklearn_calib._state.schema import (
+    FRACTION,
+    NON_NEGATIVE,
+    SAME,
+    ListOf,
+    Numbers,
+    Object,
+    read_parameters,
+)
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import Interval
 from sklearn_calib._validation.fit_warnings import without_warnings
 from sklearn_calib._validation.types import Floats
-from sklearn_calib.calibrators._base.calibrator import (
-    MIN_ROWS,
-    Calibrator,
-)
+from sklearn_calib.calibrators._base.calibrator import Calibrator
 from sklearn_calib.calibrators._combined.boosting import BoostingCalibrator
 from sklearn_calib.calibrators._linear.joint_beta import JointBetaCalibration
 from sklearn_calib.calibrators._linear.joint_spline import (
     JointLogOddsSplineCalibration,
 )
+from sklearn_calib.calibrators._linear.linear_calibrator import _MultinomialCalibrator
 from sklearn_calib.calibrators._linear.structured import (
     StructuredMatrixScaling,
     StructuredVectorScaling,
@@ -91,7 +96,7 @@ MAX_OFFSETS = 500
 
 def defaults(n_classes: int) -> list[Candidate]:
     """Return the default calibrators for a number of classes."""
-    return [each for each in DEFAULTS if each.least <= n_classes <= each.most]
+    return [row for row in DEFAULTS if row.least <= n_classes <= row.most]
 
 
 class AutoCalibrator(Calibrator):
@@ -119,7 +124,7 @@ class AutoCalibrator(Calibrator):
 
     prior_odds : float, default=1.0
         Prior odds that calibration is better than none. With None, the probabilities
-        before calibration have no weight, as for scores without a unit:
+        before calibration have no weight, as for scores without a scale:
         `CalibratedClassifier` uses None for margins of two classes or of labels.
 
     from_logits : bool, default=False
@@ -209,7 +214,7 @@ class AutoCalibrator(Calibrator):
     The folds are random within each class. They are drawn for the ranks of the samples,
     sorted by the distance of the true class's logit to the largest other logit.
     Therefore, the folds do not depend on the order of samples and classes, nor on the
-    unit and the origin of the logits. A sample with a weight above one is split over
+    scale and the origin of the logits. A sample with a weight above one is split over
     several folds, like equal samples. In a fold, calibrators keep the strengths of the
     priors and start from the fit to all samples. With 100 misclassified samples or
     more, joint beta calibration, the joint spline, structured scaling and maps with the
@@ -237,9 +242,10 @@ class AutoCalibrator(Calibrator):
     """
 
     _errors_needed = 2, 0
-    _least_rows = MIN_ROWS
     _fitted = {
-        "calibrators_": ListOf(Object(), "n_calibrators"),
+        "calibrators_": ListOf(
+            Object(Calibrator, classes_=SAME, from_logits=SAME), "n_calibrators"
+        ),
         "weights_": Numbers("n_calibrators + 1", range=FRACTION, total=1),
         "log_losses_": Numbers("n_calibrators + 1", range=NON_NEGATIVE),
         "offset_": Numbers("n_classes"),
@@ -280,11 +286,11 @@ class AutoCalibrator(Calibrator):
         candidates = [_name(c.calibrator) for c in defaults(len(self.classes_))]
         if table["calibrator"][1:] != candidates:
             return table
-        for each in DEFAULTS:
-            if not each.least <= len(self.classes_) <= each.most:
-                limits = f"{each.least} to {each.most}"
+        for candidate in DEFAULTS:
+            if not candidate.least <= len(self.classes_) <= candidate.most:
+                limits = f"{candidate.least} to {candidate.most}"
                 limits = limits.replace("to inf", "or more").replace("2 to 2", "two")
-                row = _name(each.calibrator), np.nan, 0.0, f"for {limits} classes"
+                row = _name(candidate.calibrator), np.nan, 0.0, f"for {limits} classes"
                 for column, value in zip(table.values(), row, strict=True):
                     column.append(value)
         return table
@@ -324,9 +330,9 @@ class AutoCalibrator(Calibrator):
                 figsize=(9, 0.5 * len(names) + 1), layout="constrained"
             )
         # Two calibrators may have the same name.
-        places = np.arange(len(names))
-        bars = ax.barh(places, weights)
-        ax.set_yticks(places, names)
+        index = np.arange(len(names))
+        bars = ax.barh(index, weights)
+        ax.set_yticks(index, names)
         labels = ["" if np.isnan(x) else f"log loss {x:.4g}" for x in losses]
         ax.bar_label(bars, labels, padding=4)
         ax.set(xlabel="Weight", xlim=(0, 1.4 * max(weights)))
@@ -339,8 +345,8 @@ class AutoCalibrator(Calibrator):
         if given is None:
             return
         is_allowed = [
-            isinstance(each, Calibrator) and not isinstance(each, BoostingCalibrator)
-            for each in given
+            isinstance(item, Calibrator) and not isinstance(item, BoostingCalibrator)
+            for item in given
         ]
         if not given or not all(is_allowed):
             raise TypeError(
@@ -348,8 +354,8 @@ class AutoCalibrator(Calibrator):
                 f"BoostingCalibrator, got {shown(given)}. Pass [TemperatureScaling(), "
                 "IsotonicCalibration()], for example."
             )
-        for each in given:
-            each._validate_params()
+        for calibrator in given:
+            calibrator._validate_params()
 
     def _fit(self, data: Blocks) -> None:
         warn_of_absent_classes(
@@ -368,7 +374,7 @@ class AutoCalibrator(Calibrator):
             self.calibrators_ = self._fit_each(data)
             held_out, weight = self._held_out(data, random_folds(given, self.cv))
         counts = np.array(
-            [each.pseudo_count for each in self._candidates(len(data.sizes))]
+            [candidate.pseudo_count for candidate in self._candidates(len(data.sizes))]
         )
         relative = stacking_weights(held_out[:, 1:], counts, weight)
         average = held_out[:, 1:] @ relative
@@ -417,10 +423,8 @@ class AutoCalibrator(Calibrator):
         # A step may be far from the fit if few samples determine it.
         has_many = (weight * is_wrong).sum() >= ERRORS_FOR_STEPS
         fits = [
-            (type(each) if has_many else Calibrator)._leave_out(
-                each, parts, lambda k: select(1 - shares[k])
-            )
-            for each in self.calibrators_
+            leave_out(calibrator, parts, lambda k: select(1 - shares[k]), has_many)
+            for calibrator in self.calibrators_
         ]
         held_out = []
         for k, (part, share) in enumerate(zip(parts, shares, strict=False), 1):
@@ -436,16 +440,16 @@ class AutoCalibrator(Calibrator):
     def _likelihoods(self, fitted: list[Any], block: Block) -> list[Floats]:
         """Return probabilities of the true classes, before and after calibration."""
         logits, rows = block.logits, np.arange(len(block.codes))
-        proba = [softmax(logits), *(each._calibrate(logits) for each in fitted)]
-        true = [each[rows, block.codes].astype(np.float64) for each in proba]
-        return [np.maximum(each, np.finfo(logits.dtype).tiny) for each in true]
+        proba = [softmax(logits), *(fit._calibrate(logits) for fit in fitted)]
+        true = [p[rows, block.codes].astype(np.float64) for p in proba]
+        return [np.maximum(p, np.finfo(logits.dtype).tiny) for p in true]
 
     def _fit_each(self, data: Blocks) -> list[Any]:
         """Return new calibrators, fitted to the samples."""
         fitted = []
-        for each in self._candidates(len(data.sizes)):
-            new = clone(each.calibrator).set_params(from_logits=self.from_logits)
-            new._take_start(self)
+        for candidate in self._candidates(len(data.sizes)):
+            new = clone(candidate.calibrator).set_params(from_logits=self.from_logits)
+            new._copy_input(self)
             with self._timed(_name(new)):
                 new._fit_and_try(data)
             fitted.append(new)
@@ -463,7 +467,7 @@ class AutoCalibrator(Calibrator):
     def _candidates(self, n_classes: int) -> list[Candidate]:
         """Return the calibrators to fit, with their pseudo-counts."""
         if self.calibrators is not None:
-            return [Candidate(each, COUNT) for each in self.calibrators]
+            return [Candidate(calibrator, COUNT) for calibrator in self.calibrators]
         return defaults(n_classes)
 
     def _calibrate(self, logits: Values) -> Values:
@@ -478,22 +482,33 @@ class AutoCalibrator(Calibrator):
         """Return the weighted mean of the probabilities."""
         none, *weights = self.weights_.tolist()
         proba = none * softmax(logits)
-        for weight, each in zip(weights, self.calibrators_, strict=True):
-            proba += weight * each._calibrate(logits)
+        for weight, calibrator in zip(weights, self.calibrators_, strict=True):
+            proba += weight * calibrator._calibrate(logits)
             proba = proba.astype(logits.dtype, copy=False)
         return proba
 
-    def _set_state(self, state: dict[str, Any]) -> None:
-        super()._set_state(state)
-        own = {**vars(self)}
-        names = [name for name in ("from_logits", *self._start_schema) if name in own]
-        for each in self.calibrators_:
-            known = {**vars(each)}
-            if not isinstance(each, Calibrator) or not all(
-                name in known and np.array_equal(known[name], own[name])
-                for name in names
-            ):
-                refuse("calibrators_", "calibrators of the same input", each)
+
+def leave_out(
+    fitted: Any,
+    parts: Sequence[Blocks],
+    read_others: Callable[[int], Blocks],
+    may_step: bool,
+) -> Iterator[Any]:
+    """Yield a calibrator that is fitted without each part of the samples, in turn.
+
+    A `_fit` that takes `fitted` keeps the strengths of its priors. A map fitted by the
+    `_fit` of linear maps may be a Newton step from `fitted`.
+    """
+    fit = type(fitted)._fit
+    if may_step and fit is _MultinomialCalibrator._fit and fitted._takes_steps(parts):
+        yield from fitted._steps_without(parts)
+        return
+    known = {"fitted": fitted} if "fitted" in read_parameters(fit) else {}
+    for k in range(len(parts)):
+        new = clone(fitted)
+        new._copy_input(fitted)
+        new._fit(read_others(k), **known)
+        yield new
 
 
 def _name(calibrator: Any) -> str:

@@ -161,7 +161,6 @@ class BoostingCalibrator(MetaEstimatorMixin, Calibrator):
     0.53
     """
 
-    _has_expression = False
     # Those of the first step; what the trees need depends on their parameters.
     _errors_needed = TemperatureScaling._errors_needed
 
@@ -212,7 +211,7 @@ class BoostingCalibrator(MetaEstimatorMixin, Calibrator):
 
     def _calibrate(self, logits: Any) -> Any:
         start = log_softmax(logits / self.temperature_)
-        features = self._features(start)
+        features = np.asarray(self._features(start))
         scores = _learner_of(self.estimator_).tree_scores(self.estimator_, features)
         if scores.ndim == 1:
             scores = np.column_stack([np.zeros_like(scores), scores])

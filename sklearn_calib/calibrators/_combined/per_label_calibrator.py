@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sklearn_calib._expressions.symbol import Symbol, hstack
 from sklearn_calib._sklearn.doc_links import DocumentedEstimator
 from sklearn_calib._sklearn.rollback import restores
-from sklearn_calib._state.json_values import refuse
 from sklearn_calib._state.schema import Count, ListOf, Names, Object, Spec, StateMixin
 from sklearn_calib._validation.arrays import (
     as_array,
@@ -24,7 +23,7 @@ from sklearn_calib._validation.dask_arrays import maps_blocks
 from sklearn_calib._validation.labels import check_indicator, check_label_columns
 from sklearn_calib._validation.probabilities import warn_of_predicted_labels
 from sklearn_calib._validation.samples import check_columns
-from sklearn_calib._validation.types import Floats, Ints
+from sklearn_calib._validation.types import Array, Floats, Ints
 from sklearn_calib.calibrators._base.calibrator import Calibrator
 from sklearn_calib.calibrators._base.device_predictions import (
     ArrayClassifierMixin,
@@ -97,13 +96,20 @@ class PerLabelCalibrator(
         return {
             "n_features_in_": Count("n_features_in_"),
             "feature_names_in_": Names("n_features_in_"),
-            "calibrators_": ListOf(Object(), "n_features_in_"),
+            "calibrators_": ListOf(
+                Object(Calibrator, n_features_in_=1), "n_features_in_"
+            ),
         }
 
     _runs_on_devices = False
 
     def __init__(self, calibrator: Calibrator) -> None:
         self.calibrator = calibrator
+
+    @property
+    def classes_(self) -> list[Array]:
+        """Class labels of each label."""
+        return [calibrator.classes_ for calibrator in self.calibrators_]
 
     @restores()
     def fit(
@@ -159,13 +165,12 @@ class PerLabelCalibrator(
         labels = [np.array([0, 1])] * X.shape[1] if labels is None else labels
         self.calibrators_ = [clone(self.calibrator) for _ in labels]
         n_errors = [
-            each._fit_without_warnings(x, names[codes], sample_weight, names)
-            for each, x, codes, names in zip(
+            calibrator._fit_without_warnings(x, names[codes], sample_weight, names)
+            for calibrator, x, codes, names in zip(
                 self.calibrators_, X.T, y.T, labels, strict=True
             )
         ]
-        self.n_errors_ = np.array([each.n_errors_ for each in self.calibrators_])
-        self.classes_ = [each.classes_ for each in self.calibrators_]
+        self.n_errors_ = np.array([fit.n_errors_ for fit in self.calibrators_])
         return np.array(n_errors)
 
     def _warn_of_proba(self, X: ArrayLike) -> None:
@@ -179,13 +184,6 @@ class PerLabelCalibrator(
         """Warn about the label with the fewest misclassified samples."""
         k = n_errors.argmin()
         self.calibrators_[k]._warn_of_few_errors(n_errors[k], f"{of} for label {k}")
-
-    def _set_state(self, state: dict[str, Any]) -> None:
-        for each in state["calibrators_"]:
-            if not isinstance(each, Calibrator) or each.n_features_in_ != 1:
-                refuse("calibrators_", "calibrators of one column", each)
-        super()._set_state(state)
-        self.classes_ = [each.classes_ for each in self.calibrators_]
 
     @maps_blocks(keeps_float32=True)
     @returns_array_of_input
@@ -209,15 +207,15 @@ class PerLabelCalibrator(
         )
         given = as_array(X, "X").ravel()
         warn_of_predicted_labels(given, "X", "predict_proba(X)")
-        return np.column_stack([each.predict_proba(x)[:, 1] for each, x in columns])
+        return np.column_stack([fit.predict_proba(x)[:, 1] for fit, x in columns])
 
     def _in_graph(self, X: Symbol) -> Symbol:
         """Return the calibrated probability of each label in a graph."""
         X = X.with_columns(self.n_features_in_)
         return hstack(
             [
-                each._in_graph(X[:, k : k + 1])[:, 1:]
-                for k, each in enumerate(self.calibrators_)
+                calibrator._in_graph(X[:, k : k + 1])[:, 1:]
+                for k, calibrator in enumerate(self.calibrators_)
             ]
         )
 

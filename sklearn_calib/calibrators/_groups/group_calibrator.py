@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_calib._sklearn.doc_links import DocumentedEstimator
 from sklearn_calib._sklearn.rollback import restores
 from sklearn_calib._sklearn.training_data import copy_features
-from sklearn_calib._state.json_values import refuse
 from sklearn_calib._state.schema import (
+    SAME,
     GroupNames,
     Labels,
     ListOf,
@@ -110,25 +110,15 @@ class GroupCalibrator(
     def _state_schema(self) -> dict[str, Spec]:
         return {
             "classes_": Labels(),
-            "calibrator_": Object(),
+            "calibrator_": Object(Calibrator, classes_=SAME, from_logits=SAME),
             "values_": ListOf(GroupNames(size=None), "n_group_columns"),
             "group_names_in_": Names("n_group_columns"),
             **self._fitted,
         }
 
     def _set_state(self, state: dict[str, Any]) -> None:
-        first = state["calibrator_"]
-        if not isinstance(first, Calibrator) or first.from_logits != self.from_logits:
-            wanted = f"a calibrator with from_logits={self.from_logits}"
-            refuse("calibrator_", wanted, first)
-        if not np.array_equal(first.classes_, state["classes_"]):
-            refuse(
-                "classes_",
-                f"{shown(first.classes_.tolist())}, as in calibrator_",
-                state["classes_"],
-            )
         super()._set_state(state)
-        self._copy(first)
+        self._copy(self.calibrator_)
 
     def _copy(self, calibrator: Calibrator) -> None:
         """Set the attributes that are those of the calibrator without groups."""
@@ -180,7 +170,7 @@ class GroupCalibrator(
         """
         n_errors = self._fit_without_warnings(X, y, sample_weight, labels, groups)
         self._warn_of_proba(X)
-        self._warn_of_few_errors(n_errors)
+        self.calibrator_._warn_of_few_errors(n_errors)
         return self
 
     def _fit_without_warnings(
@@ -323,10 +313,6 @@ class GroupCalibrator(
     def _warn_of_proba(self, X: ArrayLike) -> None:
         """Warn if logits look like probabilities."""
         self.calibrator_._warn_of_proba(check_numbers(on_cpu(X), "X"))
-
-    def _warn_of_few_errors(self, n_errors: float, of: str = "") -> None:
-        """Warn about few misclassified samples."""
-        self.calibrator_._warn_of_few_errors(n_errors, of)
 
     @abstractmethod
     def _fit_groups(

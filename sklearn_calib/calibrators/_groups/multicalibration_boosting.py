@@ -255,13 +255,13 @@ class MulticalibrationBoosting(GroupCalibrator):
                     Shifts(group, size, bins, self.n_bins, variance),
                 )
             )
-        effects = [each for column in columns for each in column]
+        effects = [kind for column in columns for kind in column]
         self.n_iter_ = fit_effects(
             effects, scores, codes, weight, max_iter=self.max_iter, tol=self.tol
         )
         self.variance_ = np.array([[e.variance for e in column] for column in columns])
         self.shift_ = np.vstack(
-            [own.table() + cells.table() for own, _, cells in columns]
+            [overall.table() + cells.table() for overall, _, cells in columns]
         )
         self.scale_ = np.concatenate([scales.value for _, scales, _ in columns])
 
@@ -432,27 +432,27 @@ def fit_effects(
     """
     logits = logits.copy()
 
-    def read(each: Effects) -> tuple[Floats, Floats]:
+    def read(kind: Effects) -> tuple[Floats, Floats]:
         proba = softmax(logits)
         residual = -weight[:, None] * proba
         residual[np.arange(len(codes)), codes] += weight
-        gradient, curvature = each.derivatives(proba, residual, weight)
-        return curvature, curvature * each.value + gradient
+        gradient, curvature = kind.derivatives(proba, residual, weight)
+        return curvature, curvature * kind.value + gradient
 
-    def update(each: Effects, n_iter: int) -> float:
-        curvature, pull = read(each)
+    def update(kind: Effects, n_iter: int) -> float:
+        curvature, pull = read(kind)
         if n_iter < N_ESTIMATES:
-            each.estimate(curvature, pull)
-        goal = pull * (each.variance / (1 + each.variance * curvature))
-        step = np.clip(goal - each.value, -LONGEST_STEP, LONGEST_STEP)
-        each.value += step
-        logits[...] += each.changes(step)
+            kind.estimate(curvature, pull)
+        goal = pull * (kind.variance / (1 + kind.variance * curvature))
+        step = np.clip(goal - kind.value, -LONGEST_STEP, LONGEST_STEP)
+        kind.value += step
+        logits[...] += kind.changes(step)
         return float(np.abs(step).max())
 
-    ordered = sorted(effects, key=lambda each: -each.estimate(*read(each)))
+    ordered = sorted(effects, key=lambda kind: -kind.estimate(*read(kind)))
     n_iter, change = 0, np.inf
     while n_iter < max_iter and change >= tol:
-        change = max([update(each, n_iter) for each in ordered])
+        change = max([update(kind, n_iter) for kind in ordered])
         n_iter += 1
     return n_iter
 

@@ -173,10 +173,10 @@ class PerGroupCalibrator(GroupCalibrator):
     ) -> None:
         counted = weight > 0
         logits, codes, weight = logits[counted], codes[counted], weight[counted]
-        self.group_codes_, own = np.unique(groups[counted], axis=0, return_inverse=True)
-        own, n_groups = own.ravel(), len(self.group_codes_)
-        self.n_samples_ = np.bincount(own, weight, n_groups)
-        order, sizes = np.argsort(own, kind="stable"), np.bincount(own)
+        self.group_codes_, row = np.unique(groups[counted], axis=0, return_inverse=True)
+        row, n_groups = row.ravel(), len(self.group_codes_)
+        self.n_samples_ = np.bincount(row, weight, n_groups)
+        order, sizes = np.argsort(row, kind="stable"), np.bincount(row)
         members = np.split(order, sizes.cumsum()[:-1])
         data = [
             array_blocks(logits[rows], codes[rows], weight[rows]) for rows in members
@@ -192,7 +192,7 @@ class PerGroupCalibrator(GroupCalibrator):
         if len(data) > 1:
             parameters, self.prior_precision_ = fit_empirical_bayes(
                 kind,
-                [each.normalised() for each in data],
+                [samples.normalised() for samples in data],
                 center=center,
                 group=kind.groups(n_classes),
                 precision=None if isinstance(self.lambd, str) else self.lambd,
@@ -214,8 +214,8 @@ class PerGroupCalibrator(GroupCalibrator):
         known = {tuple(row): i for i, row in enumerate(self.group_codes_.tolist())}
         distinct, inverse = np.unique(groups, axis=0, return_inverse=True)
         found = [known.get(tuple(row), -1) for row in distinct.tolist()]
-        own = np.array(found)[inverse.ravel()]
+        row = np.array(found)[inverse.ravel()]
         # A group that is unknown has the index -1, the last one.
         slope = np.vstack([self.coef_, np.ones(logits.shape[1])])
         intercept = np.vstack([self.intercept_, np.zeros(logits.shape[1])])
-        return softmax(logits * slope[own] + intercept[own])
+        return softmax(logits * slope[row] + intercept[row])

@@ -92,13 +92,13 @@ def fit_empirical_bayes(
     precision : ndarray of shape (n_groups,)
         Precision of the prior of each group.
     """
-    maps = [_Map(kind, each, center) for each in data]
+    maps = [_Map(kind, samples, center) for samples in data]
     n_groups = int(group.max()) + 1
     if precision is None:
         precisions = _fit_precisions(kind, maps, group, n_groups)
     else:
         precisions = np.broadcast_to(precision, n_groups).astype(np.float64)
-    return [each.finish(precisions[group], start) for each in maps], precisions
+    return [fit.finish(precisions[group], start) for fit in maps], precisions
 
 
 def fit_empirical_bayes_without(
@@ -139,12 +139,12 @@ def _fit_precisions(
     used: Floats = np.zeros_like(precision)
     for _ in range(MAX_STEPS):
         # The terms of all maps have the same shapes.
-        parts = zip(*(each.terms(group, is_exact) for each in maps), strict=True)
+        parts = zip(*(fit.terms(group, is_exact) for fit in maps), strict=True)
         terms = [_concatenate(same) for same in parts]
         previous = used
         precision, means, used = estimate_precisions(terms, precision, n_updates)
-        for i, each in enumerate(maps):
-            each.move(precision[group], means[0][i] if is_exact else None)
+        for i, fit in enumerate(maps):
+            fit.move(precision[group], means[0][i] if is_exact else None)
         if not _changes(used, previous):
             break
     return precision
@@ -172,11 +172,9 @@ class _Map:
         else:
             parts = kind.parts(self.problem.predictions(parameters))
         terms, n_samples = [], self.data.weight_sum
-        for places, curvature in parts:
-            target = _products(curvature, distance.flat[places]) - slope.flat[places]
-            terms.append(
-                (n_samples * curvature, n_samples * target, group.flat[places])
-            )
+        for index, curvature in parts:
+            target = _products(curvature, distance.flat[index]) - slope.flat[index]
+            terms.append((n_samples * curvature, n_samples * target, group.flat[index]))
         return terms
 
     def move(self, precision: Floats, mean: Floats | None) -> None:
@@ -309,9 +307,9 @@ def estimate_precisions(
 
 def _inverse(curvature: Floats, prior: Floats) -> Floats:
     """Return the inverse of each block after adding to its diagonal."""
-    own = np.diagonal(curvature, axis1=1, axis2=2)
+    diagonal = np.diagonal(curvature, axis1=1, axis2=2)
     # Otherwise, rounding errors may make it singular.
-    sums = curvature + np.eye(prior.shape[1]) * (ROUNDING * own + prior)[:, None]
+    sums = curvature + np.eye(prior.shape[1]) * (ROUNDING * diagonal + prior)[:, None]
     return 1 / sums if prior.shape[1] == 1 else np.linalg.inv(sums)
 
 

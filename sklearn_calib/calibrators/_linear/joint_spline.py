@@ -1,6 +1,6 @@
 """Joint log-odds spline calibration of all classes."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from numbers import Integral
 from typing import Self
 
@@ -139,13 +139,12 @@ class JointLogOddsSplineCalibration(_PenalisedCalibrator):
         self.from_logits = from_logits
 
     @property
-    def _state_schema(self) -> dict[str, Spec]:
+    def _fitted(self) -> dict[str, Spec]:
         precision = Numbers(2, range=NON_NEGATIVE)
         curve = {"curve_": CURVE, "curve_precision_": precision}
-        return {**super()._state_schema, **curve}
+        return {**super()._fitted, **curve}
 
-    def _fit_from(self, data: Blocks, fitted: Self | None) -> None:
-        logits = self._begin(data)
+    def _fit_from(self, logits: Blocks, fitted: Self | None) -> None:
         log_proba = logits.transform(log_softmax).kept()
         known = () if fitted is None else (fitted.curve_precision_, fitted.curve_)
         self.curve_, self.curve_precision_ = fit_joint_curve(
@@ -154,20 +153,14 @@ class JointLogOddsSplineCalibration(_PenalisedCalibrator):
         features = logits.transform(self._features).kept()
         self._set(self._fit_empirical_bayes(features, fitted), logits, features)
 
-    def _leave_out(
-        self, parts: Sequence[Blocks], read_others: Callable[[int], Blocks]
-    ) -> Iterator[Self]:
-        maps = super()._leave_out(parts, read_others)
-        if not self._takes_steps(parts):
-            yield from maps
-            return
+    def _steps_without(self, parts: Sequence[Blocks]) -> Iterator[Self]:
         curves = fit_joint_curves_without(
-            [each.transform(as_float64).transform(log_softmax) for each in parts],
+            [part.transform(as_float64).transform(log_softmax) for part in parts],
             self.n_knots,
             self.curve_precision_,
             self.curve_,
         )
-        for new, curve in zip(maps, curves, strict=True):
+        for new, curve in zip(super()._steps_without(parts), curves, strict=True):
             new.curve_ = curve
             yield new
 

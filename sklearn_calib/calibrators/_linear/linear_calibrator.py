@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from numbers import Real
 from typing import Any, Self
@@ -67,10 +67,9 @@ class _MultinomialCalibrator(Calibrator):
     prior_precision_: Floats
 
     @property
-    def _state_schema(self) -> dict[str, Spec]:
+    def _fitted(self) -> dict[str, Spec]:
         n_groups = int(self._kind.groups(2).max()) + 1
         return {
-            **super()._state_schema,
             "coef_": Numbers(*self._kind.coef_shape),
             "intercept_": Numbers("n_classes"),
             "lambd_": Number(NON_NEGATIVE, is_optional=True),
@@ -99,31 +98,28 @@ class _MultinomialCalibrator(Calibrator):
         """Return all candidate pairs (lambd, mu)."""
         return [(lambd, None) for lambd in _as_sequence("lambd", self.lambd)]
 
-    def _fit(self, data: Blocks) -> None:
-        self._fit_from(data, None)
+    def _fit(self, data: Blocks, fitted: Self | None = None) -> None:
+        self._fit_from(self._begin(data), fitted)
 
-    def _fit_again(self, data: Blocks, fitted: Self) -> None:
-        self._fit_from(data, fitted)
+    @abstractmethod
+    def _fit_from(self, logits: Blocks, fitted: Self | None) -> None:
+        """Fit the map, with the priors of one that was fitted to more samples."""
 
-    def _leave_out(
-        self, parts: Sequence[Blocks], read_others: Callable[[int], Blocks]
-    ) -> Iterator[Self]:
-        if not self._takes_steps(parts):
-            yield from super()._leave_out(parts, read_others)
-            return
+    def _takes_steps(self, parts: Sequence[Blocks]) -> bool:
+        """Return whether `_steps_without` is fast and needs little memory."""
+        size = self._parameters().size
+        return size <= self._kind.max_dense and len(parts) * size**2 <= KEPT_SIZE
+
+    def _steps_without(self, parts: Sequence[Blocks]) -> Iterator[Self]:
+        """Yield the map after a Newton step of the fit without each part."""
         logits = [part.transform(as_float64) for part in parts]
-        features = [each.transform(self._features).kept() for each in logits]
+        features = [part.transform(self._features).kept() for part in logits]
         unit = self._unit(joined(logits))
-        scaled = [_divided(each, unit).kept() for each in features]
+        scaled = [_divided(part, unit).kept() for part in features]
         for parameters in self._fit_without(scaled, unit):
             new = copy(self)
             new._set_map(parameters, unit)
             yield new
-
-    def _takes_steps(self, parts: Sequence[Blocks]) -> bool:
-        """Return whether Hessians of all parts are fast and need little memory."""
-        size = self._parameters().size
-        return size <= self._kind.max_dense and len(parts) * size**2 <= KEPT_SIZE
 
     def _unit(self, logits: Blocks) -> float:  # noqa: ARG002 - see a subclass
         """Return by what the features are divided to fit the map to them."""
@@ -140,10 +136,6 @@ class _MultinomialCalibrator(Calibrator):
             fitted=self._parameters(unit),
             scale_is_free=self._has_temperature,
         )
-
-    @abstractmethod
-    def _fit_from(self, data: Blocks, fitted: Self | None) -> None:
-        """Fit the map, see `_fit_again` if another one was fitted to more samples."""
 
     def _parameters(self, unit: float = 1.0) -> Floats:
         """Return the parameters of the fitted map for features that are divided."""
@@ -282,9 +274,8 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
         self.mu = mu
         self.from_logits = from_logits
 
-    def _fit_from(self, data: Blocks, fitted: Self | None) -> None:
+    def _fit_from(self, logits: Blocks, fitted: Self | None) -> None:
         self._strengths()  # Validates them even without a penalty.
-        logits = self._begin(data)
         features = logits.transform(self._features).kept()
         if self._uses_empirical_bayes:
             unit = self._unit(logits)
@@ -303,12 +294,8 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
     def _unit(self, logits: Blocks) -> float:
         return fit_temperature(logits) if self._has_temperature else 1.0
 
-    def _leave_out(
-        self, parts: Sequence[Blocks], read_others: Callable[[int], Blocks]
-    ) -> Iterator[Self]:
-        if self._uses_empirical_bayes:
-            return super()._leave_out(parts, read_others)
-        return Calibrator._leave_out(self, parts, read_others)
+    def _takes_steps(self, parts: Sequence[Blocks]) -> bool:
+        return self._uses_empirical_bayes and super()._takes_steps(parts)
 
     @property
     def _uses_empirical_bayes(self) -> bool:

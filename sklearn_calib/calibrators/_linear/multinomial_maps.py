@@ -192,14 +192,14 @@ class FullMap:
         size, right = eigh(moments / total, driver="evd")
         scale, size = np.maximum(scale, TINY), np.maximum(size, TINY)
         divisor = scale[:, None] * size + 2 * np.median(ridge)
-        places = _own_places(n_classes)
-        own = DiagonalMap.preconditioner(predictions, ridge.flat[places])
+        index = _diagonal_index(n_classes)
+        solve_diagonal = DiagonalMap.preconditioner(predictions, ridge.flat[index])
 
         def solve(gradient: Floats) -> Floats:
             others = gradient.copy()
-            others.flat[places] = 0
+            others.flat[index] = 0
             solution = left @ ((left.T @ others @ right) / divisor) @ right.T
-            solution.flat[places] = own(gradient.flat[places])
+            solution.flat[index] = solve_diagonal(gradient.flat[index])
             return solution
 
         return solve
@@ -218,7 +218,7 @@ class FullMap:
         row, column = np.nonzero(~np.eye(n_classes, dtype=bool))
         others = (row * (n_classes + 1) + column)[:, None]
         return [
-            (_own_places(n_classes), DiagonalMap.blocks(predictions)),
+            (_diagonal_index(n_classes), DiagonalMap.blocks(predictions)),
             (others, curvature[row, column][:, None, None]),
         ]
 
@@ -231,23 +231,23 @@ class FullMap:
         It takes much longer to compute, but is much closer if some samples are
         uncertain between other classes than the rest.
         """
-        largest = np.max([_roots(each).max(axis=0) for each in predictions], axis=0)
+        largest = np.max([_roots(p).max(axis=0) for p in predictions], axis=0)
         blocks = np.zeros((*ridge.shape, ridge.shape[1]))
-        for each in predictions:
-            extended = _with_one(each.features).astype(np.float32)
+        for prediction in predictions:
+            extended = _with_one(prediction.features).astype(np.float32)
             for root, least, block in zip(
-                _roots(each).T, 0.01 * largest, blocks, strict=True
+                _roots(prediction).T, 0.01 * largest, blocks, strict=True
             ):
                 matters = root > least
                 inputs = extended[matters] * root[matters, None].astype(np.float32)
                 block += inputs.T @ inputs
-        for block, own_ridge in zip(blocks, ridge, strict=True):
+        for block, class_ridge in zip(blocks, ridge, strict=True):
             rounding = 1e-7 * np.trace(block) / len(block)
-            block.flat[:: len(block) + 1] += 2 * own_ridge + rounding + TINY
+            block.flat[:: len(block) + 1] += 2 * class_ridge + rounding + TINY
         return _block_solver(blocks)
 
 
-def _own_places(n_classes: int) -> Ints:
+def _diagonal_index(n_classes: int) -> Ints:
     """Return the positions of the diagonal element and the intercept of each class."""
     first = np.arange(n_classes) * (n_classes + 1)
     return np.stack([first + np.arange(n_classes), first + n_classes], axis=1)

@@ -11,7 +11,7 @@ from sklearn_calib._expressions.rows import softmax
 from sklearn_calib._expressions.symbol import Values, log
 from sklearn_calib._numerics.sample_blocks import Blocks, joined
 from sklearn_calib._solvers.temperature_fit import fit_temperature
-from sklearn_calib._state.schema import POSITIVE, UP_TO_ONE, Number
+from sklearn_calib._state.schema import POSITIVE, UP_TO_ONE, Number, Spec
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import StrOptions
 from sklearn_calib._validation.types import Floats
@@ -35,20 +35,23 @@ class _StructuredCalibrator(_MultinomialCalibrator):
         "diagonal": [STRENGTH],
         "intercept": [STRENGTH],
     }
-    _fitted = {"temperature_": Number(POSITIVE), "mixing_": Number(UP_TO_ONE)}
 
-    def _fit_from(self, data: Blocks, fitted: Self | None) -> None:
+    @property
+    def _fitted(self) -> dict[str, Spec]:
+        start = {"temperature_": Number(POSITIVE), "mixing_": Number(UP_TO_ONE)}
+        return {**start, **super()._fitted}
+
+    def _fit_from(self, logits: Blocks, fitted: Self | None) -> None:
         self._check_strengths()
-        logits = self._begin(data)
         self.temperature_ = fit_temperature(logits)
         # A mixture costs about as much as a parameter, unless its weight is smaller.
         power = 2 if self._uses_empirical_bayes else 1
-        self.mixing_ = float(1 / (data.weight_sum + 1) ** power)
+        self.mixing_ = float(1 / (logits.weight_sum + 1) ** power)
         features = logits.transform(self._features).kept()
         if self._uses_empirical_bayes:
             parameters = self._fit_empirical_bayes(features, fitted)
         else:
-            center = self._kind.identity(len(data.sizes))
+            center = self._kind.identity(len(logits.sizes))
             parameters = self._fit_penalised(features, center, center, fitted)
         self._set(parameters, logits, features)
 

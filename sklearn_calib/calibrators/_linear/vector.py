@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from sklearn_calib._numerics.sample_blocks import Block, array_blocks
+from sklearn_calib._state.schema import Spec
 from sklearn_calib._validation.types import Floats
 from sklearn_calib.calibrators._base.online_calibrator import (
     LossParts,
+    OnlineParameters,
     _OnlineCalibrator,
 )
 from sklearn_calib.calibrators._linear.linear_calibrator import (
@@ -146,23 +148,21 @@ class VectorScaling(_OnlineCalibrator, _PenalisedCalibrator):
     _errors_needed = errors_needed(10, 1)
     _kind = DiagonalMap()
 
-    def _check_can_update(self) -> None:
-        if self.penalty != "none":
-            raise ValueError(
-                f'penalty must be "none" for partial_fit, got {self.penalty!r}. Call '
-                "fit instead."
-            )
+    @property
+    def _fitted(self) -> dict[str, Spec]:
+        return {**super()._fitted, **self._past(1, "2 * n_classes")}
 
     @property
-    def _identity(self) -> Floats:
-        return self._kind.identity(len(self.classes_)).reshape(1, -1)
+    def _online_parameters(self) -> OnlineParameters:
+        fitted = self._parameters().reshape(1, -1)
+        identity = self._kind.identity(len(self.classes_)).reshape(1, -1)
+        lowest = np.full_like(fitted, -np.inf)
+        return OnlineParameters(fitted, identity, lowest, self._losses)
 
-    def _online_losses(self, block: Block) -> list[LossParts]:
+    def _losses(self, block: Block) -> list[LossParts]:
+        """Return the log loss of the map."""
         features = block._replace(logits=self._features(block.logits))
         return [multinomial_loss(self._kind, features, len(self.classes_))]
-
-    def _get_parameters(self) -> Floats:
-        return np.column_stack([self.coef_, self.intercept_]).reshape(1, -1)
 
     def _set_parameters(self, parameters: Floats, block: Block) -> None:
         logits = array_blocks(*block)

@@ -127,8 +127,8 @@ class BBQ(_OneVsRestCalibrator):
         return _average(low[matters], proba[matters], posterior[models[matters]])
 
     def _apply_maps(self, proba: Values) -> Values:
-        places, tables = zip(*self.maps_, strict=True)
-        return steps(proba, places, tables, side="left")
+        edges, tables = zip(*self.maps_, strict=True)
+        return steps(proba, edges, tables, side="left")
 
 
 def _cuts(total: Floats) -> tuple[Ints, Ints]:

@@ -11,9 +11,9 @@ from scipy.special import xlog1py, xlogy
 from sklearn_calib._expressions.columns import interpolate
 from sklearn_calib._expressions.symbol import Values
 from sklearn_calib._numerics.binning import sums_by_value
+from sklearn_calib._state.schema import FRACTION, Numbers, Tuple
 from sklearn_calib._validation.types import Array, Floats, Ints
 from sklearn_calib.calibrators._one_vs_rest.one_vs_rest import (
-    CURVE,
     _OneVsRestCalibrator,
 )
 
@@ -106,7 +106,8 @@ class ENIR(_OneVsRestCalibrator):
 
     _errors_needed = 100, 1
     _maps_probabilities = True
-    _map = CURVE
+    # Points, linear between them.
+    _map = Tuple(Numbers("n + 1", increasing=True), Numbers("n + 1", range=FRACTION))
     _returns_zero = True
 
     def __init__(self, *, from_logits: bool = False) -> None:
@@ -242,12 +243,12 @@ class _Groups:
         if right >= len(self.version):
             return []
         now = max(self.since[group], self.since[right])
-        gap = self._at(right, now) - self._at(group, now)
+        spacing = self._at(right, now) - self._at(group, now)
         closing = self.slope[group] - self.slope[right]
         if closing == 0 or (closing < 0) != bool(self.falls[group]):
             return []
-        # Because of rounding errors, the gap may already be negative.
-        return [(now + max(0.0, gap / closing), group, self.versions(group))]
+        # Because of rounding errors, the spacing may already be negative.
+        return [(now + max(0.0, spacing / closing), group, self.versions(group))]
 
     def merge(self, group: int, penalty: float) -> list[int]:
         """Merge the group with its right neighbour; return the affected groups."""

@@ -106,7 +106,6 @@ class HistogramBinning(_OneVsRestCalibrator):
     """
 
     _errors_needed = 100, 1
-    _accepts_margins = True
     _maps_probabilities = True
     _returns_zero = True
     _map = Tuple(*STEPS)
@@ -210,7 +209,6 @@ class ScalingBinning(_OneVsRestCalibrator):
     """
 
     _errors_needed = 100, 1
-    _accepts_margins = True
     _map = Tuple(Numbers(2), *STEPS)
     _parameter_constraints = {**_OneVsRestCalibrator._parameter_constraints, **N_BINS}
 

@@ -124,7 +124,6 @@ class IsotonicCalibration(_OneVsRestCalibrator):
     """
 
     _errors_needed = 100, 1
-    _accepts_margins = True
     _maps_probabilities = True
     _map = INCREASING
     _returns_zero = True
@@ -246,7 +245,7 @@ def _fit_joint_points(data: Blocks) -> tuple[Floats, Floats]:
     them all targets are 0, so the regression is constant there.
     """
     true, weight = data.collect(
-        lambda each: (each.logits[np.arange(len(each.codes)), each.codes], each.weight)
+        lambda rows: (rows.logits[np.arange(len(rows.codes)), rows.codes], rows.weight)
     )
     value, positives, _ = sums_by_value(true, np.ones(len(true)), weight)
     # Runs of values: below the first true one, equal to it, between two, and so on.

@@ -1,7 +1,7 @@
 """Log-odds spline calibration."""
 
-from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import repeat
 from numbers import Integral
 from typing import Any, Self
 
@@ -139,6 +139,7 @@ class LogOddsSplineCalibration(_OneVsRestCalibrator):
     _errors_needed = 10, 0.4
     _returns_log_odds = True
     _map = CURVE
+    prior_precision_: Floats
     _parameter_constraints = {
         **_OneVsRestCalibrator._parameter_constraints,
         "monotone": ["boolean"],
@@ -153,18 +154,15 @@ class LogOddsSplineCalibration(_OneVsRestCalibrator):
         self.from_logits = from_logits
 
     @property
-    def _state_schema(self) -> dict[str, Spec]:
+    def _fitted(self) -> dict[str, Spec]:
         precision = Numbers("n_maps", 2, range=NON_NEGATIVE)
-        return {**super()._state_schema, "prior_precision_": precision}
+        return {**super()._fitted, "prior_precision_": precision}
 
-    def _fit_maps(self, data: Blocks, fits: Iterable[Callable[..., Any]]) -> None:
-        super()._fit_maps(data, fits)
+    def _fit(self, data: Blocks, fitted: Self | None = None) -> None:
+        known = repeat(None) if fitted is None else fitted.prior_precision_
+        self._fit_maps(data, (partial(self._fit_map, precision=p) for p in known))
         self.maps_, precisions = map(list, zip(*self.maps_, strict=True))
         self.prior_precision_ = np.array(precisions)
-
-    def _fit_again(self, data: Blocks, fitted: Self) -> None:
-        known = fitted.prior_precision_
-        self._fit_maps(data, [partial(self._fit_map, precision=p) for p in known])
 
     def _fit_map(
         self,

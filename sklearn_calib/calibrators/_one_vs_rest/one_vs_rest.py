@@ -39,15 +39,11 @@ from sklearn_calib._state.schema import (
     Number,
     Numbers,
     Spec,
-    Tuple,
 )
 from sklearn_calib._validation.arrays import row_blocks
 from sklearn_calib._validation.types import Array, Floats
-from sklearn_calib.calibrators._base.calibrator import MIN_ROWS, Calibrator
+from sklearn_calib.calibrators._base.calibrator import Calibrator
 from sklearn_calib.calibrators._base.input_data import RESOLUTION
-
-# Points of a map that is linear between them.
-CURVE = Tuple(Numbers("n + 1", increasing=True), Numbers("n + 1", range=FRACTION))
 
 
 class _OneVsRestCalibrator(Calibrator):
@@ -86,17 +82,14 @@ class _OneVsRestCalibrator(Calibrator):
     additional sample, and otherwise the weight 0.
     """
 
-    _least_rows = MIN_ROWS
-    _reads_columns = True
     _maps_probabilities = False
     _returns_log_odds = False
     _returns_zero = False
     _map: Spec
 
     @property
-    def _state_schema(self) -> dict[str, Spec]:
+    def _fitted(self) -> dict[str, Spec]:
         return {
-            **super()._state_schema,
             "class_prior_": Numbers("n_classes", range=FRACTION, total=1),
             "_mixing": Number(FRACTION),
             "maps_": ListOf(self._map, "n_maps"),
@@ -112,7 +105,7 @@ class _OneVsRestCalibrator(Calibrator):
         """
         n_classes, scores = len(data.sizes), self._class_scores
         codes, weight, *summary = data.collect(
-            lambda each: (each.codes, each.weight, *scores.summarise_block(each.logits))
+            lambda rows: (rows.codes, rows.weight, *scores.summarise_block(rows.logits))
         )
         counts = np.bincount(codes, weight, n_classes)
         self.class_prior_ = (counts + 1) / (counts.sum() + n_classes)

@@ -11,9 +11,11 @@ from sklearn_calib._expressions.columns import linear
 from sklearn_calib._expressions.symbol import Values
 from sklearn_calib._numerics.sample_blocks import Block
 from sklearn_calib._solvers.logistic import log_loss
+from sklearn_calib._state.schema import Spec
 from sklearn_calib._validation.types import Array, Floats
 from sklearn_calib.calibrators._base.online_calibrator import (
     LossParts,
+    OnlineParameters,
     _OnlineCalibrator,
 )
 from sklearn_calib.calibrators._one_vs_rest.one_vs_rest import _OneVsRestCalibrator
@@ -50,33 +52,34 @@ class _OnlineLogistic(_OnlineCalibrator, _OneVsRestCalibrator):
         return linear(self._inputs(log_odds), self.maps_)
 
     @property
-    def _identity(self) -> Floats:
-        n_fits = 1 if len(self.classes_) == 2 else len(self.classes_)
-        return np.tile(self._parameters_of(np.array(self._identity_map)), (n_fits, 1))
+    def _fitted(self) -> dict[str, Spec]:
+        return {**super()._fitted, **self._past("n_maps", self._basis.shape[1])}
 
-    def _online_losses(self, block: Block) -> list[LossParts]:
-        n_fits, basis = len(self._identity), self._basis
+    @property
+    def _online_parameters(self) -> OnlineParameters:
+        # Each parameter is one of the coefficients.
+        index = self._basis.argmax(axis=0)
+        fitted = np.array(self.maps_)[:, index]
+        identity = np.tile(np.array(self._identity_map)[index], (len(fitted), 1))
+        lowest = np.full_like(fitted, -np.inf)
+        lowest[:, : self._n_nonnegative] = 0
+        return OnlineParameters(fitted, identity, lowest, self._losses)
+
+    def _losses(self, block: Block) -> list[LossParts]:
+        """Return the log loss of the map of each class."""
         scores = self._scores(block.logits).T
-        first = len(self.classes_) - n_fits
+        first = len(self.classes_) - len(scores)
         return [
-            logistic_loss(self._features(score) @ basis, block.codes == k, block.weight)
+            logistic_loss(
+                self._features(score) @ self._basis, block.codes == k, block.weight
+            )
             for k, score in enumerate(scores, first)
         ]
 
-    def _get_parameters(self) -> Floats:
-        return self._parameters_of(np.array(self.maps_))
-
-    def _parameters_of(self, maps: Floats) -> Floats:
-        """Return the parameters, each of which is one of the coefficients."""
-        return maps[..., self._basis.argmax(axis=0)]
-
     def _set_parameters(self, parameters: Floats, block: Block) -> None:  # noqa: ARG002
         self.maps_ = [*(parameters @ self._basis.T)]
-        counts = self._past["counts"]
+        counts = self._past_counts
         self.class_prior_ = (counts + 1) / (counts.sum() + len(counts))
-
-    def _lowest(self, start: Floats) -> Floats:
-        return np.where(np.arange(len(start)) < self._n_nonnegative, 0.0, -np.inf)
 
 
 def logistic_loss(features: Floats, target: Array, weight: Floats) -> LossParts:

@@ -94,7 +94,6 @@ class PlattScaling(_OnlineLogistic):
     """
 
     _errors_needed = 50, 1
-    _accepts_margins = True
     _returns_log_odds = True
     _map = Numbers(2)
     _identity_map = 1.0, 0.0

@@ -83,7 +83,6 @@ class QuadraticLogisticCalibration(_OneVsRestCalibrator):
     """
 
     _errors_needed = 10, 1
-    _accepts_margins = True
     _returns_log_odds = True
     _map = Tuple(Numbers(3), Number(), Number())
 

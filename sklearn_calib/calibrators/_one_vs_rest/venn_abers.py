@@ -101,7 +101,6 @@ class VennAbers(_OneVsRestCalibrator):
     """
 
     _errors_needed = 100, 1
-    _accepts_margins = True
     _map = Tuple(
         Numbers("n", increasing=True),
         Numbers("n + 1", range=BELOW_ONE),
@@ -129,9 +128,9 @@ class VennAbers(_OneVsRestCalibrator):
     def _limits(self, log_odds: Values) -> tuple[Values, Values]:
         """Return p0 and p1 of the classes that have a map."""
         scores, p0, p1 = zip(*self.maps_, strict=True)
-        places = round_to(log_odds, DECIMALS)
-        low = steps(places, scores, p0, side="right")
-        return low, steps(places, scores, p1, side="left")
+        rounded = round_to(log_odds, DECIMALS)
+        low = steps(rounded, scores, p0, side="right")
+        return low, steps(rounded, scores, p1, side="left")
 
     def predict_interval(self, X: ArrayLike) -> Floats:
         """Return p0 and p1 of each class.

@@ -176,7 +176,7 @@ def _expected_gaps(data: Blocks, temperatures: Floats) -> tuple[Floats, Floats]:
     for logits, _, weight in data:
         top = logits.argmax(axis=1)
         terms = row_gaps(logits, 1 / temperatures[top])
-        sums += [np.bincount(top, weight * each, sums.shape[1]) for each in terms]
+        sums += [np.bincount(top, weight * term, sums.shape[1]) for term in terms]
     return sums[0], sums[1]
 
 

@@ -10,13 +10,14 @@ from sklearn_calib._expressions.symbol import Values
 from sklearn_calib._numerics.binning import bin_index, check_most_bins, interior_edges
 from sklearn_calib._numerics.sample_blocks import Block, Blocks
 from sklearn_calib._solvers.temperature_fit import fit_temperature
-from sklearn_calib._state.schema import POSITIVE, Number
+from sklearn_calib._state.schema import POSITIVE, Number, Spec
 from sklearn_calib._validation.declarations import COUNT, StrOptions
 from sklearn_calib._validation.fit_warnings import warn
 from sklearn_calib._validation.samples import top_label
 from sklearn_calib._validation.types import Floats
 from sklearn_calib.calibrators._base.online_calibrator import (
     LossParts,
+    OnlineParameters,
     _OnlineCalibrator,
 )
 
@@ -120,8 +121,6 @@ class TemperatureScaling(_OnlineCalibrator):
 
     _errors_needed = 10, 0
     preserves_argmax = True
-    _fitted = {"temperature_": Number(POSITIVE)}
-
     _parameter_constraints = {
         **_OnlineCalibrator._parameter_constraints,
         "objective": [StrOptions({"ece", "nll"})],
@@ -135,6 +134,10 @@ class TemperatureScaling(_OnlineCalibrator):
         self.n_bins = n_bins
         self.from_logits = from_logits
 
+    @property
+    def _fitted(self) -> dict[str, Spec]:
+        return {"temperature_": Number(POSITIVE), **self._past(1, 1)}
+
     def _fit(self, data: Blocks) -> None:
         if self.objective == "nll":
             self.temperature_ = fit_temperature(data)
@@ -145,29 +148,17 @@ class TemperatureScaling(_OnlineCalibrator):
     def _calibrate(self, logits: Values) -> Values:
         return softmax(logits / self.temperature_)
 
-    def _check_can_update(self) -> None:
-        if self.objective != "nll":
-            raise ValueError(
-                'objective must be "nll" for partial_fit, got '
-                f"{self.objective!r}. Call fit instead."
-            )
-
     @property
-    def _identity(self) -> Floats:
-        return np.ones((1, 1))
-
-    def _online_losses(self, block: Block) -> list[LossParts]:
-        return [temperature_loss(block)]
-
-    def _get_parameters(self) -> Floats:
-        return np.array([[1 / self.temperature_]])
+    def _online_parameters(self) -> OnlineParameters:
+        fitted = np.array([[1 / self.temperature_]])
+        # T must stay finite if the predictions are worse than random ones.
+        lowest = np.maximum(fitted / MAX_FACTOR, LEAST_INVERSE)
+        return OnlineParameters(
+            fitted, np.ones((1, 1)), lowest, lambda block: [temperature_loss(block)]
+        )
 
     def _set_parameters(self, parameters: Floats, block: Block) -> None:  # noqa: ARG002
         self.temperature_ = float(1 / parameters[0, 0])
-
-    def _lowest(self, start: Floats) -> Floats:
-        # T must stay finite if the predictions are worse than random ones.
-        return np.maximum(start / MAX_FACTOR, LEAST_INVERSE)
 
 
 def _search_ece(data: Blocks, n_bins: int) -> float:

@@ -18,7 +18,7 @@ from sklearn_calib._validation.types import Floats
 from sklearn_calib.calibrators._base.input_data import (
     RESOLUTION,
     Chunks,
-    Survey,
+    InputSummary,
     count_errors,
 )
 from sklearn_calib.calibrators._temperature.temperature import TemperatureScaling
@@ -146,22 +146,22 @@ class TemperatureAccumulator(Accumulator):
         if data is None:
             return self
         blocks = array_blocks(*data)
-        survey = Survey(reader, blocks)
-        if not self.from_logits and survey.has_zeros:
+        summary = InputSummary(reader, blocks)
+        if not self.from_logits and summary.has_zeros:
             raise ValueError(
                 "X must contain positive probabilities, got zeros. Pass logits with "
                 "from_logits=True, or use TemperatureScaling().fit(batches=...)."
             )
         reader.zero_replacement_ = RESOLUTION
         sums = np.zeros(len(NODES) + 4)
-        sums[:2] = blocks.weight_sum, survey.n_errors
+        sums[:2] = blocks.weight_sum, summary.n_errors
         for logits, codes, weight in blocks.transform(reader._as_logits):
             gaps = logits.max(axis=1, keepdims=True) - logits
             sums[2] += weight @ gaps[np.arange(len(codes)), codes]
             sums[3] += weight @ gaps.mean(axis=1)
             for k, temperature in enumerate(NODES):
                 sums[4 + k] += weight @ row_gaps(logits, 1 / temperature)[0]
-        return self._add(sums, survey.n_rows, reader.n_features_in_)
+        return self._add(sums, summary.n_rows, reader.n_features_in_)
 
     def _merge(self, other: Self) -> None:
         self._add(other.sums_, other.n_rows_, other.n_features_in_)
@@ -223,11 +223,11 @@ class TemperatureAccumulator(Accumulator):
         return temperature
 
     def _get_state(self) -> dict[str, Any]:
-        own = vars(self)
+        known = vars(self)
         return {
-            "n_features_in_": own.get("n_features_in_", len(self.labels)),
-            "sums_": own.get("sums_", np.zeros(len(NODES) + 4)),
-            "n_rows_": own.get("n_rows_", np.zeros(2)),
+            "n_features_in_": known.get("n_features_in_", len(self.labels)),
+            "sums_": known.get("sums_", np.zeros(len(NODES) + 4)),
+            "n_rows_": known.get("n_rows_", np.zeros(2)),
         }
 
     def _set_state(self, state: dict[str, Any]) -> None:

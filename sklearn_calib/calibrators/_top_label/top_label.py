@@ -19,7 +19,6 @@ from sklearn_calib._expressions.symbol import (
     where,
 )
 from sklearn_calib._numerics.sample_blocks import Block, Blocks
-from sklearn_calib._state.json_values import refuse
 from sklearn_calib._state.schema import ListOf, Object
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import ABOVE_0
@@ -33,9 +32,11 @@ from sklearn_calib.calibrators._one_vs_rest.log_odds_spline import (
 # The log-odds are rounded to this number of decimals, as the last digits of equal ones
 # may depend on the order of the classes. Above LARGEST, they have fewer decimals.
 DECIMALS, LARGEST = 10, 1e5
-# Relative margin of the confidence above 1 / n_classes, so that the predicted class is
+# Relative distance of the confidence to 1 / n_classes, so that the predicted class is
 # preserved.
-MARGIN = 1e-9
+LEAST_DISTANCE = 1e-9
+# What calibrators of log-odds have.
+BINARY: dict[str, Any] = {"n_features_in_": 1, "from_logits": True}
 
 
 class TopLabelCalibrator(MetaEstimatorMixin, Calibrator):
@@ -136,8 +137,10 @@ class TopLabelCalibrator(MetaEstimatorMixin, Calibrator):
 
     preserves_argmax = True
     _fitted = {
-        "calibrator_": Object(),
-        "class_calibrators_": ListOf(Object(or_none=True), "n_classes"),
+        "calibrator_": Object(Calibrator, **BINARY),
+        "class_calibrators_": ListOf(
+            Object(Calibrator, or_none=True, **BINARY), "n_classes"
+        ),
     }
     _parameter_constraints = {
         **Calibrator._parameter_constraints,
@@ -178,9 +181,9 @@ class TopLabelCalibrator(MetaEstimatorMixin, Calibrator):
         groups = (np.flatnonzero(top == k) for k in range(len(has_own)))
         self.class_calibrators_ = [
             self._fit_binary(odds[rows], is_correct[rows], weight[rows])
-            if own
+            if has_map
             else None
-            for rows, own in zip(groups, has_own, strict=True)
+            for rows, has_map in zip(groups, has_own, strict=True)
         ]
 
     def _have_own(self, counts: Floats) -> Bools:
@@ -215,23 +218,16 @@ class TopLabelCalibrator(MetaEstimatorMixin, Calibrator):
         odds, n_classes = _log_odds_of_top(wide), logits.shape[1]
         proba = by_group(
             self.calibrator_._proba,
-            [each and each._proba for each in self.class_calibrators_],
+            [fitted and fitted._proba for fitted in self.class_calibrators_],
             wide.argmax(axis=1, keepdims=True),
             hstack([0 * odds, odds]),
         )
         rest, confidence = proba[:, :1], proba[:, 1:]
         largest = softmax(wide).max(axis=1, keepdims=True)
-        least = minimum(largest, (1 + MARGIN) / n_classes)
+        least = minimum(largest, (1 + LEAST_DISTANCE) / n_classes)
         rest = where(confidence < least, 1 - least, rest)
         proba = replace_top(wide, maximum(confidence, least), rest)
         return keep_top(proba, logits)
-
-    def _set_state(self, state: dict[str, Any]) -> None:
-        for each in [state["calibrator_"], *state["class_calibrators_"]]:
-            is_binary = isinstance(each, Calibrator) and each.n_features_in_ == 1
-            if each is not None and not (is_binary and each.from_logits):
-                refuse("calibrators", "calibrators of one column of logits", each)
-        super()._set_state(state)
 
 
 def _log_odds_of_top(logits: Values) -> Values:

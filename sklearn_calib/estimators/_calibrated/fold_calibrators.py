@@ -24,10 +24,12 @@ from sklearn_calib.calibrators import (
     AutoCalibrator,
     Calibrator,
     GroupCalibrator,
+    HistogramBinning,
     IsotonicCalibration,
     PerLabelCalibrator,
     PlattScaling,
     QuadraticLogisticCalibration,
+    ScalingBinning,
     VectorScaling,
     VennAbers,
     get_calibrator,
@@ -45,6 +47,17 @@ MARGIN_MAPS = [
     VennAbers(),
 ]
 ADDED_MAPS = [IsotonicCalibration(), VennAbers()]
+
+# Calibrators of two classes that do not depend on the origin and the scale of the
+# logits, up to the direction, so that margins can be used instead.
+FOR_MARGINS = (
+    HistogramBinning,
+    IsotonicCalibration,
+    PlattScaling,
+    QuadraticLogisticCalibration,
+    ScalingBinning,
+    VennAbers,
+)
 
 
 def make_calibrator(calibrator: Any, is_multilabel: bool) -> Any:
@@ -125,11 +138,11 @@ def accepts_margins(calibrator: Any) -> bool:
     if isinstance(calibrator, PerLabelCalibrator):
         return accepts_margins(calibrator.calibrator)
     if isinstance(calibrator, AutoCalibrator):
-        return all(each._accepts_margins for each in calibrator.calibrators or [])
-    if isinstance(calibrator, Calibrator):
-        return calibrator._accepts_margins
-    if isinstance(calibrator, GroupCalibrator):
-        return False
+        return all(
+            isinstance(each, FOR_MARGINS) for each in calibrator.calibrators or []
+        )
+    if isinstance(calibrator, Calibrator | GroupCalibrator):
+        return isinstance(calibrator, FOR_MARGINS)
     return calibrator is not None  # any classifier uses the margins as features
 
 
@@ -188,7 +201,10 @@ def fit_calibrators(
     rows = np.concatenate(tests)
     n_repeats = len(rows) / len(np.unique(rows))
     of = " per repeat" if n_repeats > 1 else ""
-    fitted[0]._warn_of_few_errors(sum(n_errors) / n_repeats, of)
+    first = fitted[0]
+    if isinstance(first, JointMarginCalibrator | GroupCalibrator):
+        first = first.calibrator_
+    first._warn_of_few_errors(sum(n_errors) / n_repeats, of)
     return fitted
 
 
@@ -344,7 +360,7 @@ class JointMarginCalibrator(Calibrator):
         self.scaling_ = VectorScaling(penalty="empirical_bayes", from_logits=True)
         self.calibrator_ = clone(self.calibrator).set_params(from_logits=True)
         for each in (self.scaling_, self.calibrator_):
-            each._take_start(self)
+            each._copy_input(self)
         with without_warnings():
             self.scaling_._fit(data)
         self.calibrator_._fit(data.transform(self._scale).kept())
@@ -355,14 +371,9 @@ class JointMarginCalibrator(Calibrator):
     def _calibrate(self, logits: Values) -> Values:
         return self.calibrator_._calibrate(self._scale(logits))
 
-    def _warn_of_few_errors(self, n_errors: float, of: str = "") -> None:
-        self.calibrator_._warn_of_few_errors(n_errors, of)
-
 
 class ClassifierCalibrator(Calibrator):
     """Calibrator that fits a classifier with the logits as features."""
-
-    _has_expression = False
 
     def __init__(self, classifier: Any, *, from_logits: bool = False) -> None:
         self.classifier = classifier
@@ -381,7 +392,7 @@ class ClassifierCalibrator(Calibrator):
 
     def _calibrate(self, logits: Any) -> Any:
         codes = np.arange(len(self.classes_))
-        return predict_scores(self.classifier_, logits, False, codes).copy()
+        return predict_scores(self.classifier_, np.asarray(logits), False, codes).copy()
 
 
 class CalibratedPair:
