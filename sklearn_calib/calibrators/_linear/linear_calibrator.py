@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from copy import copy
@@ -34,6 +35,9 @@ from sklearn_calib.calibrators._linear.multinomial_fit import ROUGH, fit_multino
 N_FOLDS = 5
 # Candidates for "cv", from the strongest to the weakest.
 STRENGTHS = (1e3, 1e2, 1e1, 1.0, 1e-1, 1e-2, 1e-3, 1e-4)
+
+# Features between 2**-10 and 2**10 are not rescaled.
+ORDINARY = 10
 
 STRENGTH = Interval(Real, 0, np.inf, closed="left")
 
@@ -164,16 +168,17 @@ class _MultinomialCalibrator(Calibrator):
         data: Blocks,
         center: Floats,
         start: Floats,
+        unit: float,
         fitted: Self | None,
     ) -> Floats:
-        """Return the parameters for features, after choosing the strength."""
+        """Return the parameters for scaled features, after choosing the strength."""
         pairs = self._strengths()
         if fitted is not None:
             pairs = [(fitted.lambd_, getattr(fitted, "mu_", None))]
-            start = fitted._parameters()
+            start = fitted._parameters(unit)
         if len(pairs) > 1:
             losses = sum(
-                self._held_out(train, test, center, start, pairs)
+                self._held_out(train, test, center, start, unit, pairs)
                 for train, test in make_folds(data)
             )
             pairs = [pairs[int(np.argmin(losses))]]
@@ -184,7 +189,7 @@ class _MultinomialCalibrator(Calibrator):
         parameters, has_converged = fit_multinomial(
             self._kind,
             data.normalised().kept(),
-            ridge=ridge,
+            ridge=_in_unit(ridge, unit),
             center=center,
             start=start,
             tolerance=None if fitted is None else ROUGH,
@@ -203,6 +208,7 @@ class _MultinomialCalibrator(Calibrator):
         test: Blocks,
         center: Floats,
         start: Floats,
+        unit: float,
         pairs: list[Any],
     ) -> Floats:
         """Return the summed log loss of a held-out fold, for each strength."""
@@ -214,7 +220,7 @@ class _MultinomialCalibrator(Calibrator):
             start, _ = fit_multinomial(
                 self._kind,
                 normalised,
-                ridge=self._ridge(center, train.weight_sum, *pair),
+                ridge=_in_unit(self._ridge(center, train.weight_sum, *pair), unit),
                 center=center,
                 start=start,
             )
@@ -284,12 +290,19 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
             self._set(parameters, logits, features, unit)
             return
         start = self._start(logits, features)
-        if self.penalty == "none":
+        is_free = self.penalty == "none"
+        # With a penalty, slopes of small features are zero, so they are not rescaled.
+        largest = np.array([np.abs(block.logits).max() for block in features])
+        unit = max(_magnitude(largest), 0.0 if is_free else 1.0)
+        if unit != 1:
+            features = _divided(features, unit)
+            start[:, :-1] *= unit
+        if is_free:
             parameters = self._fit_unpenalised(features, start)
         else:
             center = np.zeros_like(start)
-            parameters = self._fit_penalised(features, center, start, fitted)
-        self._set(parameters, logits, features)
+            parameters = self._fit_penalised(features, center, start, unit, fitted)
+        self._set(parameters, logits, features, unit)
 
     def _unit(self, logits: Blocks) -> float:
         return fit_temperature(logits) if self._has_temperature else 1.0
@@ -368,6 +381,15 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
         return make_ridge(identity, off_diagonal, 0.0, mu / n_classes)
 
 
+def _magnitude(values: Floats) -> float:
+    """Return the power of two next to the largest absolute value; 1 for usual values.
+
+    Features that are divided by it have curvatures of about the size of an intercept's.
+    """
+    exponent = math.frexp(max(values.max(), -values.min()))[1] - 1
+    return 1.0 if abs(exponent) <= ORDINARY else math.ldexp(1.0, exponent)
+
+
 def _divided(features: Blocks, unit: float) -> Blocks:
     return features.transform(lambda values: values / unit)
 
@@ -382,6 +404,11 @@ def make_ridge(
         np.fill_diagonal(ridge, diagonal)
     ridge[:, -1] = intercept
     return ridge
+
+
+def _in_unit(ridge: Floats, unit: float) -> Floats:
+    """Return the strength for features that are divided by a unit."""
+    return np.column_stack([ridge[:, :-1] / unit**2, ridge[:, -1]])
 
 
 def _as_sequence(name: str, value: Any) -> Sequence[float]:

@@ -213,14 +213,7 @@ class Objective:
         """Return minus the inverse Hessian times the gradient."""
         hessian = self.hessian(parameters)
         hessian.flat[:: len(hessian) + 1] += 2 * self.ridge.ravel()
-        # Features may be much smaller or larger than the 1 of the intercepts.
-        curvatures = hessian.diagonal().reshape(gradient.shape)
-        scale = np.sqrt(np.maximum(curvatures.mean(axis=0), 0))
-        scale[scale == 0] = 1
-        scales = np.tile(scale, len(gradient))
-        hessian /= np.outer(scales, scales)
-        step = solve_jittered(hessian, (gradient / scale).ravel())
-        return -step.reshape(gradient.shape) / scale
+        return -solve_jittered(hessian, gradient.ravel()).reshape(gradient.shape)
 
     def hessian(self, parameters: Floats) -> Floats:
         """Return the Hessian of the mean NLL, without the penalty."""

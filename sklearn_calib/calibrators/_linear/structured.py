@@ -52,7 +52,7 @@ class _StructuredCalibrator(_MultinomialCalibrator):
             parameters = self._fit_empirical_bayes(features, fitted)
         else:
             center = self._kind.identity(len(logits.sizes))
-            parameters = self._fit_penalised(features, center, center, fitted)
+            parameters = self._fit_penalised(features, center, center, 1.0, fitted)
         self._set(parameters, logits, features)
 
     def _fit_without(self, parts: Sequence[Blocks], unit: float) -> Iterator[Floats]:

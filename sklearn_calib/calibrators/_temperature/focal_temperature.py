@@ -277,7 +277,7 @@ def fit_focal_temperature(
         )
     log_temperature, last_gamma, ratio = math.log(start), 0.0, 0.0
 
-    def profile(gamma: float, tolerance: float = 1e-6) -> float:
+    def profile(gamma: float, tolerance: float = 1e-7) -> float:
         """Return the derivative of the profile NLL with respect to gamma."""
         nonlocal log_temperature, last_gamma, ratio
         # The best log(T) changes by about -ratio for each unit of gamma.
