@@ -47,7 +47,7 @@ nitpick_ignore_regex = [
     ("py:mod", "pickle"),
 ]
 
-myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_enable_extensions = ["attrs_inline", "colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 
 # The page of a topic lists its __all__, and the page of a class its own methods.
@@ -78,6 +78,7 @@ html_static_path = ["images", "static"]
 html_css_files = ["pages.css"]
 html_copy_source = html_show_sourcelink = False
 html_theme_options = {
+    "logo": {"image_light": "_static/logo.svg", "text": "sklearn-calib"},
     "header_links_before_dropdown": 5,
     "navigation_with_keys": False,
     "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
@@ -94,8 +95,8 @@ html_theme_options = {
 }
 
 WITHOUT_SIDEBAR = ["changelog", "developing", "generated/bibliography", "index"]
-WITHOUT_SIDEBAR += ["coming_from", "compatibility", "deploy", "getting_started"]
-WITHOUT_SIDEBAR += ["glossary", "leaderboard", "losses", "onnx", "results*"]
+WITHOUT_SIDEBAR += ["claims", "coming_from", "compatibility", "deploy", "glossary"]
+WITHOUT_SIDEBAR += ["getting_started", "losses", "onnx", "results_*"]
 WITHOUT_SIDEBAR += ["security", "what_to_use"]
 WITHOUT_SIDEBAR += ["generated/gallery/plot_*"]
 html_sidebars = {page: [] for page in WITHOUT_SIDEBAR}
@@ -138,18 +139,24 @@ SEARCH_TERMS = {
     for topic, name, target in registered_names()
 } | {
     "abstain": "guide/selective",
+    "benchmark": "claims",
     "conformal": "guide/prediction_sets",
     "deploy": "deploy",
     "huggingface": "recipes/hugging_face",
     "install": "getting_started",
     "lightgbm": "recipes/trees",
     "llm": "recipes/language_models",
+    "latex": "generated/api/sklearn_calib.evaluation.compare",
     "load": "deploy",
     "onnx": "onnx",
     "resume": "recipes/resume",
     "save": "deploy",
+    "sigmoid": "generated/api/sklearn_calib.calibrators.PlattScaling",
+    "subgroup": "recipes/groups",
+    "svm": "guide/calibrators",
     "tabpfn": "recipes/tabular_foundation_models",
     "transformers": "recipes/hugging_face_trainer",
+    "tripod": "recipes/clinical_validation",
     "xgboost": "recipes/trees",
 }
 
