@@ -124,7 +124,7 @@ def test_missing_links_are_found(tmp_path):
         '<a href="https://example.org/x"></a>'
     )
     (tmp_path / "b.html").write_text('<p id="yes">')
-    assert sorted(SITE["faults"](tmp_path)) == [
+    assert sorted(SITE["faults"](SITE["read"](tmp_path), tmp_path)) == [
         "a.html: b.html#no has no such place",
         "a.html: c.png is not there",
     ]
