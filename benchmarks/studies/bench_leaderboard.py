@@ -22,9 +22,10 @@ which needs `probmetrics[extra]`. Each result is a row of `calarena/leaderboard.
 existing rows are not computed again, except those of the methods in `--again`. The
 folder keeps the predictions of the trained classifiers.
 
-Then updates the tables of `doc/leaderboard.md` and `doc/images/win_rates.png`
-(`--draw` does only this), and prints the win rates with their 95 % intervals. Uses one
-thread.
+Then writes `tables/win_rates.csv` (`--tables` does only this): for each group and
+method, the win rates by Brier score and by log loss, the fraction of CalArena's methods
+with a larger score, with 95 % intervals from a bootstrap of the data sets, and the
+median improvement, in hundredths. A failure neither wins nor loses. Uses one thread.
 """
 
 import argparse
@@ -34,7 +35,6 @@ import warnings
 from functools import partial
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from bench_public_logits import read_data
@@ -59,10 +59,8 @@ from threadpoolctl import threadpool_limits
 
 from sklearn_calib._state.whole_file import whole_file
 
-CHECKOUT = Path(__file__).parents[2]
 RESULTS = Path(__file__).parent / "calarena" / "leaderboard.csv"
-PAGE = CHECKOUT / "doc" / "leaderboard.md"
-PICTURE = CHECKOUT / "doc" / "images" / "win_rates.png"
+TABLE = Path(__file__).parent / "tables" / "win_rates.csv"
 FIELDS = ["group", "data", "model", "seed", "method", "brier", "nll", "seconds"]
 GROUPS = {
     "two classes": BINARY,
@@ -235,67 +233,10 @@ def summarise(rows):
     return {group: tables[group] for group in GROUPS if group in tables}
 
 
-def label(method):
-    """Return the name of a method on the page: CalArena's are in italics."""
-    if method == BASE:
-        return "*uncalibrated*"
-    return method if method in METHODS else f"*{method}*"
-
-
-def write_page(tables, rows):
-    """Write the tables between the marks of the page."""
-    shown = ["brier win rate", "nll win rate", "brier improvement", "nll improvement"]
-    lines = []
-    for group, table in tables.items():
-        part = rows[rows["group"] == group]
-        experiments = part.groupby(["data", "model", "seed"]).ngroups
-        n_field = sum(name in table.index for name in (BASE, *GROUPS[group]))
-        lines += [f"## {group.capitalize()}", ""]
-        lines += [f"{experiments} experiments on {part['data'].nunique()} data sets."]
-        lines[-1] += f" The field has {n_field} methods."
-        lines += ["", "| method | Brier win rate | log-loss win rate | median PHI, "]
-        lines[-1] += "Brier | median PHI, log loss |"
-        lines += ["|---|---|---|---|---|"]
-        for method, row in table.sort_values(
-            shown[0], ascending=False, kind="stable"
-        ).iterrows():
-            cells = [f"{row[name]:.3f}" for name in shown]
-            lines += [f"| {' | '.join([label(method), *cells])} |"]
-        lines += [""]
-    text = PAGE.read_text(encoding="utf-8")
-    start, end = "<!-- tables -->\n", "<!-- end of tables -->"
-    before, after = text.partition(start)[0], text.partition(end)[2]
-    body = "\n".join(["", *lines, ""])
-    PAGE.write_text(f"{before}{start}{body}{end}{after}", encoding="utf-8")
-
-
-def draw(tables, path):
-    """Draw the Brier win rates of each group, with their intervals."""
-    height = max(len(table) for table in tables.values()) * 0.17 + 1
-    figure, panels = plt.subplots(
-        1, len(tables), figsize=(9, height), layout="constrained"
-    )
-    for axes, (group, table) in zip(panels, tables.items(), strict=True):
-        table = table[::-1].sort_values("brier win rate", kind="stable")
-        rate = table["brier win rate"]
-        margins = [rate - table["brier low"], table["brier high"] - rate]
-        colors = ["C0" if name in METHODS else "0.75" for name in table.index]
-        colors[table.index.get_loc(BASE)] = "C7"
-        error = {"elinewidth": 0.8, "ecolor": "0.2"}
-        labels = [label(name).strip("*").replace("_", " ") for name in table.index]
-        axes.barh(labels, rate, color=colors, xerr=margins, error_kw=error)
-        axes.set_title(group, fontsize="medium")
-        axes.set_xlim(0, 1)
-        axes.margins(y=0.01)
-        axes.tick_params(axis="y", labelsize=7, length=0)
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.supxlabel(
-        "fraction of CalArena's methods that are beaten in Brier score "
-        "(blue: sklearn_calib, grey: CalArena's methods)",
-        fontsize="medium",
-    )
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+def write_table(tables):
+    """Write the statistics of all groups to `TABLE`."""
+    table = pd.concat(tables, names=["group", "method"])
+    table.to_csv(TABLE, float_format="%.3f", lineterminator="\n")
 
 
 def main():
@@ -303,22 +244,19 @@ def main():
     parser.add_argument("folder", type=Path)
     parser.add_argument("--field", action="store_true", help="run CalArena's methods")
     parser.add_argument("--again", nargs="*", default=[], help="methods to run again")
-    parser.add_argument("--draw", action="store_true", help="compute no rows")
+    parser.add_argument("--tables", action="store_true", help="compute no rows")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--limit", type=int, default=60, help="CPU seconds for each")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     if args.again:
         forget(args.again)
-    if not args.draw:
+    if not args.tables:
         with threadpool_limits(1):
             run_all(args.folder, args.seeds, with_field=args.field, limit=args.limit)
-    rows = pd.read_csv(RESULTS)
-    tables = summarise(rows)
-    columns = "win rate|low|high"
-    print(pd.concat(tables).filter(regex=columns).round(2).to_string())
-    write_page(tables, rows)
-    draw(tables, PICTURE)
+    tables = summarise(pd.read_csv(RESULTS))
+    print(pd.concat(tables).filter(regex="win rate|low|high").round(2).to_string())
+    write_table(tables)
 
 
 if __name__ == "__main__":

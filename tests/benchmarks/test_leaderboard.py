@@ -1,4 +1,4 @@
-"""The leaderboard: its statistics, the entries for CalArena, and its page."""
+"""The leaderboard: its statistics, the entries for CalArena, and its table."""
 
 import sys
 from io import StringIO
@@ -9,8 +9,6 @@ import pandas as pd
 import pytest
 
 from sklearn_calib.calibrators import get_calibrator, get_calibrator_names
-
-pytest.importorskip("matplotlib", reason="the script draws")
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks" / "studies"
 # Brier scores of CalArena's results for ImageNet, rounded to five digits.
@@ -192,17 +190,11 @@ def test_a_failure_has_no_numbers(leaderboard, make):
     assert np.isnan(row).all()
 
 
-def test_page_has_the_results(leaderboard, tmp_path, monkeypatch):
-    """`python benchmarks/studies/bench_leaderboard.py FOLDER --draw` updates it."""
-    before = leaderboard.PAGE.read_text(encoding="utf-8")
-    page = tmp_path / "page.md"
-    page.write_text(before, encoding="utf-8")
-    monkeypatch.setattr(leaderboard, "PAGE", page)
-    rows = pd.read_csv(leaderboard.RESULTS)
-    tables = leaderboard.summarise(rows)
-    leaderboard.write_page(tables, rows)
-    assert page.read_text(encoding="utf-8") == before
-    few = {group: table[:3] for group, table in tables.items()}
-    leaderboard.draw(few, tmp_path / "picture.png")
-    assert (tmp_path / "picture.png").stat().st_size > 10_000
+def test_the_table_has_the_results(leaderboard, tmp_path, monkeypatch):
+    """`python benchmarks/studies/bench_leaderboard.py FOLDER --tables` updates it."""
+    before = leaderboard.TABLE.read_text(encoding="utf-8")
+    monkeypatch.setattr(leaderboard, "TABLE", tmp_path / "table.csv")
+    tables = leaderboard.summarise(pd.read_csv(leaderboard.RESULTS))
+    leaderboard.write_table(tables)
+    assert leaderboard.TABLE.read_text(encoding="utf-8") == before
     assert set(tables) == set(leaderboard.GROUPS)
