@@ -26,10 +26,7 @@ The tests look after every sample. The experiments are:
   20 streams;
 - `judged`: for each of these changes, five batches after the alarm: the advice without
   and with the samples since the change point, and the ECE of 5,000 samples before and
-  after each of the two repairs, fitted to the same samples; 30 streams;
-- `peer`: samples until the alarm, and time per batch, of the monitor of probcal, if it
-  is installed, for 20 binary streams in batches of 100 samples, calibrated for 0 or 100
-  batches, then with inverse temperature 1.5 or log-odds plus 0.5.
+  after each of the two repairs, fitted to the same samples; 30 streams.
 
 Each result is a row of `results/monitoring.csv`; existing rows are not computed again.
 `--streams` and `--samples` set smaller numbers for `level`. Uses one thread.
@@ -317,44 +314,6 @@ def judged(kind, cause, n_streams):
     return {**counts, **errors}
 
 
-def peer(cause, n_calibrated, n_streams):
-    """Return samples until the alarm and seconds per batch, of ours and probcal's."""
-    from probcal.monitor import CalibrationMonitor as Other
-
-    at, seconds = {"ours": [], "probcal": []}, {"ours": [], "probcal": []}
-    for stream in range(n_streams):
-        rng = np.random.default_rng(stream)
-        p = expit(rng.normal(size=(n_calibrated + 40, 100)))
-        y = (rng.random(p.shape) < p).astype(int)
-        scale, shift = (1.5, 0.0) if cause == "temperature" else (1.0, 0.5)
-        p[n_calibrated:] = expit(scale * logit(p[n_calibrated:]) + shift)
-        own = CalibrationMonitor(labels=[0, 1], mode="positive")
-        other = Other()
-        runs = {
-            "ours": (own.update, lambda own=own: own.is_alarm_),
-            "probcal": (other.update, lambda other=other: other.steps_[-1].alarm),
-        }
-        for name, (update, is_alarm) in runs.items():
-            start, n_seen = time.process_time(), 0
-            for data in zip(y, p, strict=True):
-                n_seen += 1
-                update(*data)
-                if is_alarm():
-                    break
-            seconds[name].append((time.process_time() - start) / n_seen)
-            late = n_seen - n_calibrated if is_alarm() else np.inf
-            at[name].append(100 * late)
-    return {
-        name: {
-            "q50": float(np.quantile(at[name], 0.5, method="higher")),
-            "q90": float(np.quantile(at[name], 0.9, method="higher")),
-            "false alarms": int(np.sum(np.array(at[name]) <= 0)),
-            "ms per batch": round(1000 * float(np.median(seconds[name])), 2),
-        }
-        for name in at
-    }
-
-
 def tasks(n_streams, n_samples):
     """Yield experiment, setting, part and a function without arguments."""
     for kind in KINDS:
@@ -376,9 +335,6 @@ def tasks(n_streams, n_samples):
     for kind, cause in product(("binary", "ten classes, accuracy 0.8"), CAUSES):
         yield "repair", kind, cause, partial(repair, kind, cause, 20)
         yield "judged", kind, cause, partial(judged, kind, cause, 30)
-    for cause in ("temperature", "shift"):
-        for n in (0, 100):
-            yield "peer", cause, n, lambda c=cause, n=n: peer(c, n, 20)
 
 
 def main():
@@ -394,11 +350,7 @@ def main():
             if tuple(map(str, task)) in keys or args.only not in (None, task[0]):
                 continue
             start = time.process_time()
-            try:
-                result = run()
-            except ModuleNotFoundError as error:
-                print(*task, error)
-                continue
+            result = run()
             result["seconds"] = round(time.process_time() - start, 1)
             append([*task, json.dumps(result)])
             print(*task, json.dumps(result), flush=True)

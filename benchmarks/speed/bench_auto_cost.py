@@ -1,7 +1,6 @@
 """Cost of `AutoCalibrator` as a multiple of its slowest calibrator, and its quality.
 
     python benchmarks/speed/bench_auto_cost.py FILE.csv
-    python benchmarks/speed/bench_auto_cost.py FILE.csv --before OTHER.csv
     python benchmarks/speed/bench_auto_cost.py FILE.csv --default
 
 Fits to the calibration set of each file of bench_public_logits.py, and to 200 and 1000
@@ -11,9 +10,9 @@ whose class vectors have clusters, with errors of each class.
 
 Writes a row for each data set, size and draw: the CPU seconds of `AutoCalibrator` and
 of the slowest of its calibrators, log loss and ECE on the test set. Existing rows are
-not computed again. Then prints quartiles of the ratio of the times and, with
-`--before`, the changes from the rows of another version. Every second data set has the
-half "choose": settings are chosen with these, and confirmed once with the others.
+not computed again. Then prints quartiles of the ratio of the times. Every second data
+set has the half "choose": settings are chosen with these, and confirmed once with the
+others.
 
 With `--default`, writes the CPU seconds of `fit` of `CalibratedClassifier(classifier)`
 and of scikit-learn's `CalibratedClassifierCV(classifier)`, and their ratio, for five
@@ -206,26 +205,12 @@ def run_default(path):
     print(pd.read_csv(path).to_string(index=False))
 
 
-def print_table(path, before):
+def print_table(path):
     rows = pd.read_csv(path)
     ratio = rows.groupby(kind_of(rows))["ratio"].quantile([0.25, 0.5, 0.75]).unstack()
     seconds = rows.groupby(kind_of(rows))["seconds"]
     table = ratio.assign(n=seconds.size(), median_s=seconds.median())
     table["most_s"] = seconds.max()
-    if before:
-        keys = FIELDS[:4]
-        both = rows.merge(
-            pd.read_csv(before)[[*keys, "seconds", "nll", "ece"]], on=keys
-        )
-        groups = kind_of(both)
-        change = 100 * (both["nll_x"] / both["nll_y"] - 1)
-        grouped = change.groupby(groups)
-        table["nll_change_%"], table["se"] = grouped.mean(), grouped.sem()
-        table["worst_%"] = grouped.max()
-        ece = (both["ece_x"] - both["ece_y"]).groupby(groups)
-        table["ece_change"], table["ece_se"] = ece.mean(), ece.sem()
-        speed = both["seconds_x"] / both["seconds_y"]
-        table["time_ratio"] = speed.groupby(groups).median()
     print(table.round(5).to_string())
 
 
@@ -233,7 +218,6 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("file", type=Path)
     parser.add_argument("--half", choices=HALVES, help="only one half of the data sets")
-    parser.add_argument("--before", type=Path, help="file that another version wrote")
     parser.add_argument("--default", action="store_true", help="CalibratedClassifier")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -242,7 +226,7 @@ def main():
             run_default(args.file)
             return
         run(args.file, args.half)
-    print_table(args.file, args.before)
+    print_table(args.file)
 
 
 if __name__ == "__main__":

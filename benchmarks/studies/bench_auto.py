@@ -21,8 +21,7 @@
   limit, the larger of 0.5 % and 0.5 / n; and by the number of errors, the part of draws
   with an increase above 5 %, and quantiles of the change. `--odds` lists values of
   `prior_odds` to compare.
-- `cost`: CPU seconds of a fit. With `--other CHECKOUT`, also those of another version
-  of the package, and their ratio.
+- `cost`: CPU seconds of a fit.
 
 `public`, `tune` and `evaluate` draw 50, 200, 1000 and 3000 calibration samples, but at
 most half of the samples, and test with at most 2500 others. They print mean ranks in
@@ -38,9 +37,6 @@ a standard error of it. Existing rows of the CSV files are not computed again; t
 import argparse
 import io
 import itertools
-import os
-import subprocess
-import sys
 import time
 import warnings
 from itertools import product
@@ -371,30 +367,12 @@ def print_harm(path):
     print(pd.concat(parts, axis=1).round(4).to_string())
 
 
-def print_cost(other):
-    """Print the CPU seconds of a fit, also in another checkout, and their ratio."""
-    print(f"{'classes':>8}{'samples':>9}{'seconds':>10}{'other':>10}{'ratio':>8}")
-    ratios = []
-    for setting in COSTS:
-        seconds = measure_cost(*setting), np.nan
-        if other:
-            command = [sys.executable, __file__, "none", "cost", "--setting"]
-            found = subprocess.run(
-                [*command, *map(str, setting)],
-                env={**os.environ, "PYTHONPATH": str(other.resolve())},
-                check=True,
-                capture_output=True,
-                text=True,
-            )
-            seconds = seconds[0], float(found.stdout)
-        ratios.append(seconds[0] / seconds[1])
-        print(
-            "{1:8}{0:9}{2:10.3f}{3:10.3f}{4:8.2f}".format(
-                *setting, *seconds, ratios[-1]
-            ),
-            flush=True,
-        )
-    print(f"median ratio {np.median(ratios):.2f}")
+def print_cost():
+    """Print the CPU seconds of a fit."""
+    print(f"{'classes':>8}{'samples':>9}{'seconds':>10}")
+    for n_samples, n_classes in COSTS:
+        seconds = measure_cost(n_samples, n_classes)
+        print(f"{n_classes:8}{n_samples:9}{seconds:10.3f}", flush=True)
 
 
 def measure_cost(n_samples, n_classes):
@@ -414,21 +392,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("part", choices=["public", "hundred", *HALVES, "harm", "cost"])
-    parser.add_argument("--other", type=Path, help="checkout of another version")
     parser.add_argument("--odds", type=float, nargs="+", default=[1.0], help="of harm")
     parser.add_argument("--draws", type=int, default=50, help="of harm")
-    parser.add_argument(
-        "--setting", type=int, nargs=2, help="only one fit, for --other"
-    )
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     path = args.folder / f"auto_{args.part}.csv"
     scores = args.folder / "scores"
     with threadpool_limits(1):
-        if args.setting:
-            print(measure_cost(*args.setting))
-        elif args.part == "cost":
-            print_cost(args.other)
+        if args.part == "cost":
+            print_cost()
         elif args.part == "harm":
             run_harm(path, scores, args.odds, args.draws)
             print_harm(path)

@@ -39,17 +39,20 @@ from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
-from bench_fold_average import MODELS as OTHERS, measured
 from bench_trees import read_tables
 from helpers.resumable import open_results
 from joblib import Memory
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits, make_classification
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
 from sklearn.utils.metaestimators import available_if
 from threadpoolctl import threadpool_limits
 
@@ -58,6 +61,7 @@ from sklearn_calib._expressions.rows import pool
 from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._sklearn.response import holds_logits
 from sklearn_calib.estimators._calibrated import average, calibrated
+from sklearn_calib.metrics import expected_calibration_error
 
 SIZES = {
     "choose": {
@@ -85,13 +89,15 @@ for stage, half in [("average", "choose"), ("average_confirm", "confirm")]:
         for data, sizes in SIZES[half].items()
     }
 MODELS = {
-    "naive Bayes": OTHERS["naive Bayes"],
+    "naive Bayes": lambda _: GaussianNB(),
     "logistic": lambda _: make_pipeline(
         StandardScaler(), LogisticRegression(max_iter=1000)
     ),
-    "forest": OTHERS["forest"],
-    "boosting": OTHERS["boosting"],
-    "SVM": OTHERS["SVM"],
+    "forest": lambda seed: RandomForestClassifier(random_state=seed),
+    "boosting": lambda seed: HistGradientBoostingClassifier(
+        max_iter=60, random_state=seed
+    ),
+    "SVM": lambda seed: make_pipeline(StandardScaler(), LinearSVC(random_state=seed)),
 }
 CANDIDATES = {
     "3 x 2": {"cv": 3, "n_repeats": 2},
@@ -139,6 +145,15 @@ def split(X, y, rows, seed):
     return train_test_split(
         X, y, train_size=rows, test_size=rest, stratify=y, random_state=seed
     )
+
+
+def measured(proba, y):
+    """Return accuracy, log loss, ECE and confidence - accuracy."""
+    proba = proba / proba.sum(axis=1, keepdims=True)
+    accuracy = np.mean(proba.argmax(axis=1) == y)
+    loss = log_loss(y, proba, labels=np.arange(proba.shape[1]))
+    error = expected_calibration_error(y, proba)
+    return accuracy, loss, error, proba.max(axis=1).mean() - accuracy
 
 
 def scores_of(model, X, rows, y):

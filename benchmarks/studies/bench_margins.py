@@ -27,7 +27,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from bench_fold_average import measured
+from bench_folds import measured
 from bench_public_logits import DATA
 from helpers.resumable import open_results
 from joblib import Memory
