@@ -1,5 +1,6 @@
 """Pages of the site: width of code, search terms, links, and advice that agrees."""
 
+import csv
 import re
 import runpy
 from importlib import import_module
@@ -8,9 +9,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from sklearn_calib.calibrators import get_calibrator
+from sklearn_calib.calibrators import get_calibrator, get_calibrator_names
 
 DOC = Path(__file__).parent.parent / "doc"
+TABLES = DOC.parent / "benchmarks" / "studies" / "tables"
 PAGES = [page for page in DOC.rglob("*.md") if "generated" not in page.parts]
 CODE = re.compile(r"^```(?:python|pycon|text)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 # Longer lines are cut off on a screen of 1280 pixels.
@@ -83,19 +85,74 @@ def test_names_of_losses_link_to_their_classes(conf):
     assert "<sklearn_calib.losses.BrierLoss>" in text[0]
 
 
-def test_ranks_are_not_called_seconds():
-    text = section(read("results"), "Calibrators on public logits")
-    header, *_ = re.findall(r"^\| calibrator \|.*$", text, re.MULTILINE)
-    assert "seconds" not in header
-    assert "| time |" in header
+def page_rows(heading):
+    """Return the cells of a table of the page on calibrators, by class name."""
+    text = section(read("results_calibrators"), heading)
+    rows = re.findall(r"^\| `(\w+)` \| (.+) \|$", text, re.MULTILINE)
+    assert rows
+    return {name: cells.split(" | ") for name, cells in rows}
+
+
+def stored_rows(name, key="calibrator", **where):
+    """Return the rows of a stored table by the class name, with default parameters."""
+    with (TABLES / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if where.items() <= row.items()]
+    names = {name: get_calibrator(name).__name__ for name in get_calibrator_names()}
+    names |= {"boosting": "BoostingCalibrator"}
+    for name in ("structured_matrix", "structured_vector", "joint_beta"):
+        # Without an ending, they have the strength of the authors.
+        default = names.pop(name)
+        names |= {f"{name}_eb": default, f"{name}, empirical Bayes": default}
+    return {names[row[key]]: row for row in rows if row[key] in names}
+
+
+def numbers(cells):
+    """Return the numbers of some cells, in their order."""
+    return [float(n) for cell in cells for n in re.findall(r"[\d.]*\d", cell)]
+
+
+@pytest.mark.parametrize(
+    ("heading", "table", "key", "columns"),
+    [
+        (
+            "Public logits",
+            "public_logits_ranks",
+            "calibrator",
+            ["log loss", "95 % interval", "ECE"],
+        ),
+        (
+            "Forests and",
+            "trees_by_size",
+            "method",
+            ["mean", "forest: all", "boosting: all"],
+        ),
+    ],
+)
+def test_ranks_on_the_page_are_those_that_were_measured(heading, table, key, columns):
+    stored = stored_rows(table, key)
+    for name, cells in page_rows(heading).items():
+        assert numbers(cells) == numbers(stored[name][c] for c in columns), name
+
+
+def test_win_rates_on_the_page_are_those_that_were_measured():
+    groups = ["two classes", "3 to 10 classes", "more than 10 classes"]
+    tables = [stored_rows("win_rates", "method", group=group) for group in groups]
+    columns = ["nll win rate", "nll low", "nll high"]
+    for name, cells in page_rows("CalArena").items():
+        stored = [float(table[name][c]) for table in tables for c in columns]
+        assert numbers(cells) == pytest.approx(stored, abs=0.0051), name
+
+
+def test_costs_of_few_errors_on_the_page_are_those_that_were_measured():
+    stored = stored_rows("calibration_size_cost")
+    columns = ["needs", "2: 10", "2: 50", "10: 10", "10: 50"]
+    for name, cells in page_rows("Errors").items():
+        assert cells == [stored[name][c].split(" ± ")[0] for c in columns], name
 
 
 def test_the_recipe_for_trees_uses_the_calibrator_that_ranks_first():
     """By the mean over forests, boosting and several numbers of samples."""
-    text = section(read("results"), "Calibrators behind forests and boosting")
-    table = text.split("### By the number of samples")[1]
-    ranks = re.findall(r"^\| (\w+) \| ([\d.]+) ", table, re.MULTILINE)
-    name = get_calibrator(min(ranks, key=lambda row: float(row[1]))[0]).__name__
-    imported = re.findall(r"calibrators import (\w+)", read("recipes/trees"))
-    assert set(imported) == {name, "BoostingCalibrator"}
-    assert f"a forest or boosted trees | `{name}`" in read("what_to_use")
+    ranks = stored_rows("trees_by_size", "method")
+    name = min(ranks, key=lambda name: float(ranks[name]["mean"]))
+    assert f"import {name}" in read("recipes/trees")
+    assert f"`{name}`" in read("what_to_use")
