@@ -1,6 +1,7 @@
-"""Coverage, relative width and cost of confidence intervals.
+"""Coverage and relative width of confidence intervals.
 
-    python benchmarks/guarantees/bench_intervals.py --metrics ece,ks --n-samples 200
+    python benchmarks/guarantees/bench_intervals.py --metrics ece,ks --output FILE
+    python benchmarks/guarantees/bench_intervals.py --priors
 
 The predicted probabilities p of the positive class are uniform in [0.02, 1] ("uniform")
 or have a beta(1, 99) distribution with mean 0.01 ("rare"). The true probability is p
@@ -10,30 +11,22 @@ otherwise ("half"), 2 p ("twice") or p / 2 ("halved"). The probabilities of ten 
 p ** 0.9 ("small"), p ** 0.3 ("large"), or p ** 0.6 if the largest probability is above
 0.6 and p otherwise ("half").
 
-Prints a row for each metric, method, model and number of samples: the population value,
-the mean of the estimates, and for each level the coverage, its standard error, and the
-ratio of the mean width to the sampling spread. The sampling spread is the distance
-between the quantiles of the estimates for this level. The population value is computed
-for a grid of predictions with every label, weighted by its probability. With
-`--output FILE`, the rows are also written to a CSV file, and existing rows are not
-measured again.
+Writes a row for each metric, method, model, number of samples and level to a CSV file:
+the coverage of the population value, and the ratio of the mean width to the sampling
+spread, the distance between the quantiles of the estimates for this level. The
+population value is computed for a grid of predictions with every label, weighted by its
+probability. Rows in the file are not measured again.
 
 With `--priors`, the coverage of the 95 % intervals of `estimate_priors`, over all
 classes, in `--repeats` data sets of each number of samples. The features of class k are
 normal with the mean 1.5 in dimension k, the training priors are equal, and the new
 priors are proportional to f ** k for the factors f = 1 (no shift), 0.5 and 0.2. Also
 the mean width, and the fraction of the data sets with a warning of little information.
-
-With `--time`, the intervals of the expected calibration error of 10,000 x 10
-probabilities with 1000 draws are compared with plain numpy (the floor: bins weighted by
-counts), and with calibstats if it is installed. Prints seconds and the ratio to the
-floor.
 """
 
 import argparse
 import itertools
 import sys
-import time
 import warnings
 from functools import partial
 from pathlib import Path
@@ -141,85 +134,47 @@ def population_value(metric, *problem):
     return metric(labels, proba, sample_weight=1000 * chance.T.ravel())
 
 
-def interval_row(metric, method, problem, n_samples, args):
-    """Return population value, mean estimate, and coverage and width of intervals."""
+def interval_row(metric, method, problem, n_samples, level, args):
+    """Return the coverage and the relative width of intervals."""
     value = population_value(metric, *problem)
     if problem[0] != "uniform":
         # A class may be absent from a sample.
         n_labels = N_CLASSES if problem[0] == "classes" else 2
         metric = partial(metric, labels=range(n_labels))
-    ends = np.empty((args.repeats, len(args.levels), 2))
-    estimates = np.empty(args.repeats)
+    ends, estimates = np.empty((args.repeats, 2)), np.empty(args.repeats)
     for row, seed in enumerate(range(args.seed, args.seed + args.repeats)):
         data = draw(np.random.default_rng(seed), n_samples, *problem)
         estimates[row] = metric(*data)
-        for index, level in enumerate(args.levels):
-            ends[row, index] = m.bootstrap_interval(
-                metric,
-                *data,
-                method=method,
-                confidence_level=level,
-                n_resamples=args.n_resamples,
-                random_state=seed,
-            )
-    tails = (1 - np.array(args.levels)) / 2
-    spread = np.subtract(*np.quantile(estimates, [1 - tails, tails]))
-    held = (ends[..., 0] - 1e-9 <= value) & (value <= ends[..., 1] + 1e-9)
-    coverage = held.mean(axis=0)
-    error = np.sqrt(coverage * (1 - coverage) / args.repeats)
-    width = (ends[..., 1] - ends[..., 0]).mean(axis=0)
-    return value, estimates.mean(), zip(coverage, error, width / spread, strict=True)
-
-
-def show_coverage(args):
-    print(f"# {args.repeats} samples, {args.n_resamples} draws each")
-    chosen = args.metrics.split(",") if args.metrics else [*ERRORS, *OTHERS]
-    methods = args.methods.split(",")
-    for predictions, name, truth, n_samples in itertools.product(
-        args.predictions.split(","),
-        chosen,
-        args.truths.split(","),
-        map(int, args.n_samples.split(",")),
-    ):
-        truths = TRUTHS_OF_CLASSES if predictions == "classes" else TRUTHS
-        for method in ["debiased"] if name in ERRORS else methods:
-            if truth not in truths:
-                continue
-            metric, problem = (ERRORS | OTHERS)[name], (predictions, truth)
-            value, estimate, columns = interval_row(
-                metric, method, problem, n_samples, args
-            )
-            cells = (
-                f"{level}: {coverage:.3f} ({error:.3f}) x{width:.2f}"
-                for level, (coverage, error, width) in zip(
-                    args.levels, columns, strict=True
-                )
-            )
-            print(
-                f"{predictions:9}{name:15}{method:11}{truth:11}{n_samples:6}"
-                f"{value:8.4f}{estimate:8.4f}  ",
-                *cells,
-                flush=True,
-            )
+        ends[row] = m.bootstrap_interval(
+            metric,
+            *data,
+            method=method,
+            confidence_level=level,
+            n_resamples=args.n_resamples,
+            random_state=seed,
+        )
+    tail = (1 - level) / 2
+    spread = np.subtract(*np.quantile(estimates, [1 - tail, tail]))
+    held = (ends[:, 0] - 1e-9 <= value) & (value <= ends[:, 1] + 1e-9)
+    return held.mean(), (ends[:, 1] - ends[:, 0]).mean() / spread
 
 
 def write_coverage(args):
-    """Write the coverage and the relative width to a file."""
+    """Compute the missing rows, and print them."""
 
     def row(predictions, name, method, truth, n_samples, level):
-        one = argparse.Namespace(**{**vars(args), "levels": [level]})
         metric, problem = (ERRORS | OTHERS)[name], (predictions, truth)
-        ((coverage, _, width),) = interval_row(metric, method, problem, n_samples, one)[
-            2
-        ]
+        coverage, width = interval_row(metric, method, problem, n_samples, level, args)
         return f"{coverage:.4f}", f"{width:.3f}", args.repeats, args.n_resamples
 
-    for name in args.metrics.split(","):
+    chosen = args.metrics.split(",") if args.metrics else [*ERRORS, *OTHERS]
+    for predictions, name in itertools.product(args.predictions.split(","), chosen):
+        known = TRUTHS_OF_CLASSES if predictions == "classes" else TRUTHS
         keys = itertools.product(
-            args.predictions.split(","),
+            [predictions],
             [name],
             ["debiased"] if name in ERRORS else args.methods.split(","),
-            args.truths.split(","),
+            [truth for truth in args.truths.split(",") if truth in known],
             map(int, args.n_samples.split(",")),
             args.levels,
         )
@@ -257,46 +212,6 @@ def show_priors(args):
         )
 
 
-def floor(confidence, correct, n_resamples=1000, n_bins=15):
-    """Calibration error with counts as weights, without checks."""
-    rng = np.random.default_rng(0)
-    index = np.minimum((confidence * n_bins).astype(int), n_bins - 1)
-    gap = confidence - correct
-    errors = np.empty(n_resamples)
-    for one in range(n_resamples):
-        drawn = rng.integers(len(gap), size=len(gap))
-        sums = np.bincount(index[drawn], gap[drawn], n_bins)
-        errors[one] = np.abs(sums).sum() / len(gap)
-    return np.quantile(errors, [0.025, 0.975])
-
-
-def show_times(n_samples=10_000, n_classes=10):
-    rng = np.random.default_rng(0)
-    proba = rng.dirichlet(np.ones(n_classes), size=n_samples)
-    labels = (rng.random((n_samples, 1)) > proba.cumsum(axis=1)).sum(axis=1)
-    confidence, correct = proba.max(axis=1), proba.argmax(axis=1) == labels
-    ours = partial(m.bootstrap_interval, y_true=labels, y_proba=proba)
-    runs = {
-        "floor": lambda: floor(confidence, correct),
-        "ece": lambda: ours(m.expected_calibration_error),
-        "classwise": lambda: ours(m.classwise_calibration_error),
-    }
-    try:
-        from calibstats import bootstrap_ci, ece
-    except ImportError:
-        pass
-    else:
-        runs["calibstats"] = lambda: bootstrap_ci(proba, labels, ece, n_boot=1000)
-    seconds = dict.fromkeys(runs, np.inf)
-    for _ in range(3):
-        for name, run in runs.items():
-            start = time.perf_counter()
-            run()
-            seconds[name] = min(seconds[name], time.perf_counter() - start)
-    for name, second in seconds.items():
-        print(f"{name:12}{second:9.4f} s  x{second / seconds['floor']:.3f}")
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--metrics", default="")
@@ -308,15 +223,12 @@ if __name__ == "__main__":
     parser.add_argument("--repeats", type=int, default=400)
     parser.add_argument("--n-resamples", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0, help="of the first sample")
-    parser.add_argument("--output", type=Path)
+    parser.add_argument("--output", type=Path, help="CSV file, needed without --priors")
     parser.add_argument("--priors", action="store_true")
-    parser.add_argument("--time", action="store_true")
     args = parser.parse_args()
-    if args.time:
-        show_times()
-    elif args.priors:
+    if args.priors:
         show_priors(args)
-    elif args.output:
-        write_coverage(args)
+    elif args.output is None:
+        parser.error("pass --output or --priors")
     else:
-        show_coverage(args)
+        write_coverage(args)

@@ -20,18 +20,11 @@ from time import process_time
 import numpy as np
 
 from sklearn_calib.metrics import (
-    aurc_loss,
     classwise_calibration_error,
-    ece_consistency_bound,
-    ece_interval,
     expected_calibration_error,
-    kde_calibration_error,
-    post_processing_gap,
-    smooth_expected_calibration_error,
 )
 
 N_BINS = 15
-BANDWIDTH = 0.02
 BLOCK = 65536
 
 
@@ -70,16 +63,6 @@ def floor_ece(labels, proba):
     return error(len(labels), gap)
 
 
-def floor_quantile(labels, proba):
-    n_samples = len(proba)
-    confidences, gap = np.empty((2, n_samples), proba.dtype)
-    for rows, confidence, correct in top_label_blocks(labels, proba):
-        confidences[rows], gap[rows] = confidence, confidence - correct
-    starts = np.arange(N_BINS) * n_samples // N_BINS
-    ordered = gap[np.argsort(confidences)]
-    return error(n_samples, np.add.reduceat(ordered, starts, dtype=np.float64))
-
-
 def floor_classwise(labels, proba):
     n_samples, n_classes = proba.shape
     step = BLOCK // n_classes
@@ -116,14 +99,6 @@ def torch_uncertainty_measure(name, **options):
     return measure
 
 
-def torch_uncertainty_smece(labels, proba):
-    """Smooth ECE of torch-uncertainty, which needs single precision."""
-    measure = torch_uncertainty_measure(
-        "SmoothCalibrationError", kernel_type="reflected"
-    )
-    return measure(labels, proba.astype(np.float32))
-
-
 def netcal_ece(labels, proba):
     return import_module("netcal.metrics").ECE(N_BINS).measure(proba, labels)
 
@@ -136,90 +111,12 @@ def sklearn_curve(labels, proba):
     return np.abs(true - predicted).mean()
 
 
-def quantile_ece(labels, proba):
-    return expected_calibration_error(labels, proba, strategy="quantile")
-
-
-def floor_debiased(labels, proba):
-    """Plug-in error with norm "l2", without the debiasing."""
-    count, gap = np.zeros((2, N_BINS))
-    for _, confidence, correct in top_label_blocks(labels, proba):
-        index = np.ceil(confidence * N_BINS).astype(np.intp) - 1
-        count += np.bincount(index, minlength=N_BINS)
-        gap += np.bincount(index, confidence - correct, N_BINS)
-    seen = count > 0
-    return np.sqrt((gap[seen] ** 2 / count[seen]).sum() / count.sum())
-
-
-def debiased_ece(labels, proba):
-    return expected_calibration_error(labels, proba, norm="l2", reduce_bias=True)
-
-
-def calibstats_debiased(labels, proba):
-    return import_module("calibstats").debiased_ece(proba, labels, n_bins=N_BINS)
-
-
-def floor_sweep(labels, proba):
-    """Equal-mass error with the number of bins that the sweep selects."""
-    parts = [block[1:] for block in top_label_blocks(labels, proba)]
-    confidence, correct = (np.concatenate(part) for part in zip(*parts, strict=True))
-    ordered = (confidence - correct)[np.argsort(confidence)]
-    return error(len(labels), np.add.reduceat(ordered, np.arange(N_BINS)))
-
-
-def sweep_ece(labels, proba):
-    return expected_calibration_error(
-        labels, proba, n_bins="sweep", strategy="quantile"
-    )
-
-
-def floor_kde(labels, proba):
-    """Dirichlet kernels from matrix products in single precision, clamped."""
-    gammaln = import_module("scipy.special").gammaln
-    alpha = proba / BANDWIDTH
-    log_norm = gammaln(alpha.sum(axis=1) + proba.shape[1])
-    log_norm -= gammaln(alpha + 1).sum(axis=1)
-    log_proba = np.log(np.maximum(proba, 1e-7)).astype(np.float32)
-    alpha, log_norm = alpha.astype(np.float32), log_norm.astype(np.float32)
-    label = np.eye(proba.shape[1], dtype=np.float32)[labels]
-    total = 0.0
-    for start in range(0, len(proba), 128):
-        exponent = log_proba[start : start + 128] @ alpha.T + log_norm
-        rows = np.arange(len(exponent))
-        exponent[rows, start + rows] = -np.inf
-        exponent -= exponent.max(axis=1, keepdims=True)
-        kernel = np.exp(np.maximum(exponent, -60, out=exponent), out=exponent)
-        frequency = kernel @ label
-        frequency /= frequency.sum(axis=1, keepdims=True)
-        total += np.abs(frequency - proba[start : start + 128]).sum()
-    return total / len(proba)
-
-
-def kde_error(labels, proba):
-    return kde_calibration_error(
-        labels, proba, mode="canonical", bandwidth=BANDWIDTH, norm="l1"
-    )
-
-
-def relplot_smece(labels, proba):
-    """Smooth ECE of relplot, from confidences computed with numpy."""
-    measure = import_module("relplot.metrics").smECE
-    return measure(proba.max(axis=1), proba.argmax(axis=1) == labels)
-
-
 TOP_LABEL = {
     "floor": floor_ece,
     "sklearn_calib": expected_calibration_error,
     "torchmetrics": torchmetrics_ece,
     "netcal": netcal_ece,
     "scikit-learn curve": sklearn_curve,
-}
-QUANTILE = {
-    "floor": floor_quantile,
-    "sklearn_calib": quantile_ece,
-    "torch-uncertainty": torch_uncertainty_measure(
-        "AdaptiveCalibrationError", task="multiclass", num_classes=10, num_bins=N_BINS
-    ),
 }
 CLASSWISE = {
     "floor": floor_classwise,
@@ -228,44 +125,13 @@ CLASSWISE = {
         "ClasswiseCalibrationError", num_classes=1000, num_bins=N_BINS
     ),
 }
-SMOOTH = {
-    "sklearn_calib": smooth_expected_calibration_error,
-    "relplot": relplot_smece,
-    "torch-uncertainty": torch_uncertainty_smece,
-}
-RANKED = {
-    "sklearn_calib": aurc_loss,
-    "torch-uncertainty": torch_uncertainty_measure("AURC"),
-}
-DEBIASED = {
-    "floor": floor_debiased,
-    "sklearn_calib": debiased_ece,
-    "calibstats": calibstats_debiased,
-}
-SWEEP = {"floor": floor_sweep, "sklearn_calib": sweep_ece}
-KERNEL = {"floor": floor_kde, "sklearn_calib": kde_error}
 TASKS = [
     ("top-label ECE", (1_000_000, 10), np.float64, TOP_LABEL),
     ("top-label ECE", (1_000_000, 10), np.float32, TOP_LABEL),
-    ("top-label ECE, quantile", (1_000_000, 10), np.float64, QUANTILE),
     ("top-label ECE", (50_000, 1000), np.float64, TOP_LABEL),
     ("class-wise ECE", (50_000, 1000), np.float64, CLASSWISE),
     ("class-wise ECE", (50_000, 1000), np.float32, CLASSWISE),
-    ("smooth ECE", (100_000, 10), np.float64, SMOOTH),
-    ("smooth ECE", (1_000_000, 10), np.float64, SMOOTH),
-    ("AURC", (1_000_000, 10), np.float64, RANKED),
-    ("debiased ECE, l2", (1_000_000, 10), np.float64, DEBIASED),
-    ("ECE, sweep", (1_000_000, 10), np.float64, SWEEP),
-    ("kernel density error, canonical", (2000, 10), np.float64, KERNEL),
-    ("kernel density error, canonical", (10_000, 10), np.float64, KERNEL),
 ]
-# Metrics without a floor, timed at the size of a test set.
-OTHERS = {
-    "ece_interval": ece_interval,
-    "ece_consistency_bound": lambda _, proba: ece_consistency_bound(proba),
-    "aurc_loss": aurc_loss,
-    "post_processing_gap": post_processing_gap,
-}
 
 
 def timings(functions, data, repeats):
@@ -307,8 +173,6 @@ def main():
     for title, shape, dtype, functions in TASKS:
         print(f"\n# {title}, {shape[0]} x {shape[1]}, {np.dtype(dtype)}")
         report(functions, problem(*shape, dtype), repeats)
-    print("\n# 10000 x 10, float64")
-    report(OTHERS, problem(10_000, 10, np.float64), repeats)
 
 
 if __name__ == "__main__":

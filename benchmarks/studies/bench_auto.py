@@ -1,7 +1,6 @@
 """`AutoCalibrator` against its calibrators and against no calibration.
 
     python benchmarks/studies/bench_auto.py results public
-    python benchmarks/studies/bench_auto.py results hundred
     python benchmarks/studies/bench_auto.py results tune
     python benchmarks/studies/bench_auto.py results evaluate
     python benchmarks/studies/bench_auto.py results harm
@@ -9,7 +8,6 @@
 
 - `public`: the files of bench_public_logits.py with at most 20 classes, in random
   halves: one to draw the calibration samples from, and the other is the test set.
-- `hundred`: the files with a hundred classes, with 200, 1000 and 4000 samples.
 - `tune` and `evaluate`: gradient boosting, forests, naive Bayes and nets with their
   default parameters on the tables of bench_trees.py, images and texts. A third of the
   rows trains the classifier, whose scores for the others are saved in `results/scores`.
@@ -87,7 +85,6 @@ CALIBRATORS = {
 # Numbers of calibration samples, and of draws.
 SIZES = {50: 3, 200: 3, 1000: 2, 3000: 1}
 HARM_SIZES = [50, 200, 1000]
-HUNDRED_SIZES = {200: 1, 1000: 1, 4000: 1}
 N_TEST = 2500
 MOST_CLASSES = 26
 SIMULATED = [(2, 0.97), (2, 0.8), (10, 0.9), (10, 0.99), (10, 0.999)]
@@ -195,12 +192,12 @@ def read_scores(folder, half):
             yield path.stem, file["scores"], file["labels"], bool(file["from_logits"])
 
 
-def read_public(least=2, most=MOST_CLASSES):
+def read_public():
     """Yield the name of each public file, its scores, its labels and their kind."""
     for name, from_logits, *parts in read_data():
         X, y, X_test, y_test = parts
         scores = np.concatenate([X, X_test]).astype(np.float64)
-        if least <= scores.shape[1] <= most:
+        if scores.shape[1] <= MOST_CLASSES:
             yield name, scores, np.append(y, y_test).astype(int), from_logits
 
 
@@ -252,11 +249,11 @@ def measure(proba, y):
     return -np.log(np.maximum(true, 1e-15)).mean(), brier
 
 
-def run_ranks(path, data, sizes):
+def run_ranks(path, data):
     """Compute the missing rows."""
     with open_results(path, FIELDS, n_keys=3) as (done, append):
         for name, X, y, from_logits in data:
-            for size, n_draws in sizes.items():
+            for size, n_draws in SIZES.items():
                 for draw in range(n_draws if size <= len(y) // 2 else 0):
                     if (name, str(size), str(draw)) in done:
                         continue
@@ -391,7 +388,7 @@ def measure_cost(n_samples, n_classes):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("part", choices=["public", "hundred", *HALVES, "harm", "cost"])
+    parser.add_argument("part", choices=["public", *HALVES, "harm", "cost"])
     parser.add_argument("--odds", type=float, nargs="+", default=[1.0], help="of harm")
     parser.add_argument("--draws", type=int, default=50, help="of harm")
     args = parser.parse_args()
@@ -405,14 +402,9 @@ def main():
             run_harm(path, scores, args.odds, args.draws)
             print_harm(path)
         else:
-            sizes = SIZES
-            if args.part == "public":
-                data = read_public()
-            elif args.part == "hundred":
-                data, sizes = read_public(100, 100), HUNDRED_SIZES
-            else:
-                data = read_scores(scores, args.part)
-            run_ranks(path, data, sizes)
+            is_public = args.part == "public"
+            data = read_public() if is_public else read_scores(scores, args.part)
+            run_ranks(path, data)
             print_ranks(path)
 
 

@@ -1,33 +1,30 @@
-"""Folds, repeats and ensembles of `CalibratedClassifier`, by the number of rows.
+"""Folds, repeats and averages of `CalibratedClassifier`, by the number of rows.
 
-    python benchmarks/studies/bench_folds.py FOLDER choose
     python benchmarks/studies/bench_folds.py FOLDER confirm
-    python benchmarks/studies/bench_folds.py FOLDER average
     python benchmarks/studies/bench_folds.py FOLDER average_confirm
     python benchmarks/studies/bench_folds.py FOLDER cost
 
-"choose" compares candidates on one half of the data sets, and "confirm" compares those
-of `FINAL` on the other half. In the names of candidates, "5 x 2" means five folds drawn
-twice, and "one classifier" is the mean of those of `CHOSEN`. All have the default
-calibrator and, but for "the default", the pseudo-count of 4 that the prior of the
-average had before. "average" compares averages of the classifiers of `CHOSEN` with
-several pseudo-counts, on the first half, and "average_confirm" the chosen one with the
-earlier one on the other half, both up to 1,000 rows. "|added gap|" is the absolute
-difference in confidence - accuracy to "one classifier", which leaves out the errors of
-the calibrators. "cost" measures the seconds of fits.
+"confirm" compares the default with other folds and with scikit-learn, on data on which
+it was not chosen. In the names of candidates, "4 x 2" means four folds drawn twice, and
+"one classifier" is the mean of those of `CHOSEN`. All have the default calibrator and,
+but for "the default", the pseudo-count of 4 that the prior of the average had before.
+"average_confirm" compares the plain mean of the classifiers of `CHOSEN` with averages
+that are calibrated with two pseudo-counts, up to 1,000 rows. "|added gap|" is the
+absolute difference in confidence - accuracy to "one classifier", which leaves out the
+errors of the calibrators. "cost" measures the seconds of fits.
 
-Data are tables of bench_trees.py, some with their first eleven classes, digits with
-normal noise, and synthetic problems with wrong labels, many classes or a rare one. A
-test set has up to 3,000 rows. Boosting of more than seven classes is left out above
-600 rows, and `SLOW` above 4,000.
+Data are tables of bench_trees.py, some with their first eleven classes, and a synthetic
+problem with a rare class. A test set has up to 3,000 rows. Boosting of more than seven
+classes is left out above 600 rows, and `SLOW` above 4,000.
 
-Each result is written as a row to `FOLDER/folds_choose.csv` (or another stage);
-existing rows are not computed again. `benchmarks/studies/results` contains them. Then
-prints the means of accuracy, log loss, ECE and confidence - accuracy over all cells
-(data, classifier, rows), the mean of the absolute value of the last, and the difference
-in log loss to `FINAL[0]` or `EARLIER` and the logarithm of the ratio, with their
-standard errors, by rows and by classifier; or, for "cost", the ratio to scikit-learn's
-time. Uses one thread.
+Each result is written as a row to `FOLDER/folds_confirm.csv` (or another stage);
+existing rows are not computed again. `benchmarks/studies/results` contains them, and
+`folds_choose.csv` and `folds_average.csv`, what was tried on other data. Then prints
+the means of accuracy, log loss, ECE and confidence - accuracy over all cells (data,
+classifier, rows), the mean of the absolute value of the last, and the difference in log
+loss to `FINAL[0]` or `EARLIER` and the logarithm of the ratio, with their standard
+errors, by rows and by classifier; or, for "cost", the ratio to scikit-learn's time.
+Uses one thread.
 """
 
 import argparse
@@ -44,7 +41,7 @@ from helpers.resumable import open_results
 from joblib import Memory
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.datasets import load_digits, make_classification
+from sklearn.datasets import make_classification
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
@@ -64,14 +61,6 @@ from sklearn_calib.estimators._calibrated import average, calibrated
 from sklearn_calib.metrics import expected_calibration_error
 
 SIZES = {
-    "choose": {
-        "breast_cancer": [200],
-        "noisy digits": [200, 1000],
-        "label noise": [200, 1000, 4000],
-        "eleven classes": [200, 600],
-        "satimage": [200, 1000],
-        "adult": [200, 1000, 4000, 20_000],
-    },
     "confirm": {
         "german_credit": [200],
         "segment": [200, 1000],
@@ -83,11 +72,10 @@ SIZES = {
     },
     "cost": {"adult": [200, 1000, 4000], "satimage": [200, 1000]},
 }
-for stage, half in [("average", "choose"), ("average_confirm", "confirm")]:
-    SIZES[stage] = {
-        data: [rows for rows in sizes if rows <= 1000]
-        for data, sizes in SIZES[half].items()
-    }
+SIZES["average_confirm"] = {
+    data: [rows for rows in sizes if rows <= 1000]
+    for data, sizes in SIZES["confirm"].items()
+}
 MODELS = {
     "naive Bayes": lambda _: GaussianNB(),
     "logistic": lambda _: make_pipeline(
@@ -103,16 +91,12 @@ CANDIDATES = {
     "3 x 2": {"cv": 3, "n_repeats": 2},
     "4 x 2": {"cv": 4, "n_repeats": 2},
     "5 x 2": {"cv": 5, "n_repeats": 2},
-    "5 x 1": {"cv": 5, "n_repeats": 1},
-    "10 x 1": {"cv": 10, "n_repeats": 1},
     "ensemble=False, 5": {"cv": 5, "ensemble": False},
-    "ensemble=False, 10": {"cv": 10, "ensemble": False},
 }
 SLOW = ["forest", "SVM"]  # which are left out for more than 4,000 rows
-UP_TO = ["10 x 1", "ensemble=False, 10"]  # 1,000 rows
 PEERS = {f"scikit-learn's {name}": name for name in ["sigmoid", "temperature"]}
 CHOSEN, DEFAULT, ONE, MEAN = "4 x 2", "the default", "one classifier", "mean"
-COUNTS = {f"prior of {count}": count for count in [0.25, 1, 4, 16, 64]}
+COUNTS = {f"prior of {count}": count for count in [1, 4]}
 EARLIER = "prior of 4"
 PLAIN = "no calibration, all rows"
 FINAL = ["3 x 2", CHOSEN, DEFAULT, ONE, "ensemble=False, 5", PLAIN, *PEERS]
@@ -122,16 +106,15 @@ KEYS = ["data", "model", "rows", "seed", "candidate"]
 
 def read(name, tables, seed):
     """Return features and encoded labels; what is drawn depends on the seed."""
-    common = {"n_features": 20, "n_informative": 10, "random_state": seed}
-    if name == "noisy digits":
-        X, y = load_digits(return_X_y=True)
-        return X + np.random.default_rng(seed).normal(scale=6, size=X.shape), y
-    if name == "label noise":
-        return make_classification(8000, **common, n_classes=4, flip_y=0.15)
-    if name == "eleven classes":
-        return make_classification(8000, **common, n_classes=11, flip_y=0.05)
     if name == "rare class":
-        return make_classification(23_000, **common, weights=[0.95], flip_y=0.02)
+        return make_classification(
+            23_000,
+            n_features=20,
+            n_informative=10,
+            weights=[0.95],
+            flip_y=0.02,
+            random_state=seed,
+        )
     X, y = tables[name]
     return X[y < 11], y[y < 11]
 
@@ -263,11 +246,11 @@ def run_all(folder, stage, n_seeds):
     path = folder / f"folds_{stage}.csv"
     names = {
         "confirm": FINAL,
-        "average": [ONE, MEAN, *COUNTS],
-        "average_confirm": [ONE, MEAN, "prior of 1", EARLIER],
-    }.get(stage, [*CANDIDATES, PLAIN, *PEERS])
+        "average_confirm": [ONE, MEAN, *COUNTS],
+        "cost": [*CANDIDATES, PLAIN, *PEERS],
+    }[stage]
     problems = [(rows, data) for data in SIZES[stage] for rows in SIZES[stage][data]]
-    measure = averages if stage.startswith("average") else outcomes
+    measure = averages if stage == "average_confirm" else outcomes
     columns = MEASURES
     if stage == "cost":
         measure, columns = seconds, ["seconds"]
@@ -280,11 +263,7 @@ def run_all(folder, stage, n_seeds):
                 if rows > 600 and model == "boosting" and parts[2].max() > 6:
                     continue
                 key = data, model, str(rows), str(seed)
-                missing = [
-                    name
-                    for name in names
-                    if (*key, name) not in done and (rows <= 1000 or name not in UP_TO)
-                ]
+                missing = [name for name in names if (*key, name) not in done]
                 memory = folder / "memory"
                 if not missing:
                     continue

@@ -1,15 +1,6 @@
 """Log-odds splines compared with other calibrators.
 
-    python benchmarks/studies/bench_log_odds_spline.py results --peers
-    python benchmarks/studies/bench_log_odds_spline.py results --choose
-
-**Public problems.** A problem is one of the first three classes of a data set of
-`bench_public_logits.py` against the rest; a data set of two classes is one problem. The
-rows of the data set are divided at random into four quarters. Temperature scaling and
-isotonic regression are fitted to the first quarter and evaluated on the second. Where
-their log losses differ by more than two standard errors of the paired difference, the
-problem is in `CURVED`, the result of `--choose`. All calibrators are then fitted to the
-third quarter and evaluated on the fourth, and the reverse.
+    python benchmarks/studies/bench_log_odds_spline.py results
 
 **Waves.** The log-odds x are normal with standard deviation 2, and the true log-odds
 are a curve of them in `CURVES`. The excess of the expected log loss over that of the
@@ -19,13 +10,9 @@ true probabilities is computed at 20,000 points, and averaged over 20 draws.
 calibrated or those divided by three. The calibrators of `JOINT` are fitted to random
 samples and evaluated on at most 5000 others.
 
-Writes a row for each problem and calibrator to `results/log_odds_spline_public.csv`,
-`..._waves.csv` and `..._classes.csv`. Existing rows are not computed again. Uses one
-thread.
-
-For the public problems, prints the mean log loss, Brier score and ranks; the excess of
-our log loss over that of the best other calibrator; and the differences from the same
-method of another package. For waves and many classes, prints the (excess) log loss.
+Writes a row for each problem and calibrator to `results/log_odds_spline_waves.csv` and
+`..._classes.csv`. Existing rows are not computed again. Then prints the (excess) log
+losses. Uses one thread.
 """
 
 import argparse
@@ -36,28 +23,15 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
-from bench_public_logits import OURS, contestants, read_data, run_ours, timed_run
+from bench_public_logits import contestants, read_data, timed_run
 from helpers.resumable import open_results
-from scipy.special import expit, logsumexp
-from scipy.stats import rankdata
+from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
 from sklearn_calib._numerics.softmax import softmax
-from sklearn_calib.calibrators import get_calibrator_names
 
 METHOD = "log_odds_spline"
 FIELDS = ["data", "fold", "method", "package", "nll", "brier", "seconds", "failure"]
-CLASSES = 3
-LITTLE = 0.001
-# Data sets and classes that `choose_problems` returns.
-CURVED = [
-    "cifar10_resnet18_weak/1",
-    "mnist_cnn/0",
-    "cifar10_chenyaofo_resnet20/2",
-    "cifar100_chenyaofo_resnet56/2",
-    "20news_cleanlab/2",
-    "coco_faster-rcnn/1",
-]
 CURVES = {
     "wave": lambda x: x + np.sin(2 * x) / 2,
     "strong wave": lambda x: x + np.sin(2 * x),
@@ -86,42 +60,10 @@ def read_sets():
         yield name, X if from_logits else np.log(np.maximum(X, 1e-12)), y
 
 
-def read_problems():
-    """Yield the names, the log-odds and the outcomes of the public problems."""
-    for name, logits, y in read_sets():
-        for k in [1] if logits.shape[1] == 2 else range(CLASSES):
-            rest = np.delete(logits, k, axis=1)
-            yield f"{name}/{k}", logits[:, k] - logsumexp(rest, axis=1), y == k
-
-
-def quarters(x, target):
-    """Return four random parts."""
-    parts = np.array_split(np.random.default_rng(0).permutation(len(x)), 4)
-    return [(x[part], target[part].astype(np.int64)) for part in parts]
-
-
 def losses(proba, target):
     """Return the expected log losses of probabilities of two classes."""
     log = np.log(np.maximum(proba, np.finfo(np.float64).tiny))
     return -(1 - target) * log[:, 0] - target * log[:, 1]
-
-
-def choose_problems():
-    """Return where temperature scaling is not within noise of isotonic regression.
-
-    Only the first two quarters are read.
-    """
-    curved = []
-    for name, x, target in read_problems():
-        (x, y), (x_test, y_test), *_ = quarters(x, target)
-        smooth, steps = (
-            losses(run_ours(method, pair(x), y, pair(x_test), True), y_test)
-            for method in ("temperature", "isotonic")
-        )
-        noise = (smooth - steps).std() / np.sqrt(len(y_test))
-        if abs(np.mean(smooth - steps)) > 2 * noise:
-            curved.append(name)
-    return curved
 
 
 def pair(x):
@@ -139,16 +81,11 @@ def measure(proba, target):
     return {"nll": excess.mean(), "brier": 2 * np.mean((proba[:, 1] - target) ** 2)}
 
 
-def read_folds():
-    """Yield names, folds, and the data of `fit` and of the test."""
-    for name, x, target in read_problems():
-        *_, third, fourth = quarters(x, target)
-        yield name, 0, third, fourth
-        yield name, 1, fourth, third
-
-
 def draw_folds():
-    """Yield the same for waves. Targets of the test are probabilities."""
+    """Yield names, folds, and the data of `fit` and of the test, for waves.
+
+    Targets of the test are probabilities.
+    """
     for (name, curve), n, seed in product(CURVES.items(), SIZES, range(N_DRAWS)):
         rng = np.random.default_rng(seed)
         x = rng.normal(scale=2, size=n)
@@ -183,7 +120,7 @@ def measure_classes(proba, y):
     return {"nll": -np.log(true).mean(), "brier": brier.mean()}
 
 
-def run_all(path, folds, methods, *, with_peers, limit):
+def run_all(path, folds, methods, limit):
     """Compute the missing rows."""
     with open_results(path, FIELDS, n_keys=4) as (done, append):
         for data, fold, (logits, y), (logits_test, target) in folds:
@@ -192,10 +129,9 @@ def run_all(path, folds, methods, *, with_peers, limit):
                 logits, logits_test = pair(logits), pair(logits_test)
             seen = softmax(logits), y, softmax(logits_test)
             for method, package, run in contestants(
-                logits, logits_test, from_logits=True, with_peers=with_peers
+                logits, logits_test, from_logits=True, with_peers=False
             ):
-                is_wanted = method in (methods if package == OURS else [METHOD])
-                if is_wanted and (data, str(fold), method, package) not in done:
+                if method in methods and (data, str(fold), method, package) not in done:
                     row = timed_run(
                         run,
                         seen,
@@ -218,8 +154,7 @@ def read_losses(path):
     folds = list(dict.fromkeys(row["fold"] for row in rows))
     cells, failures = {}, defaultdict(list)
     for row in rows:
-        is_ours = row["package"] == OURS
-        name = row["method"] if is_ours else f"{row['method']} ({row['package']})"
+        name = row["method"]
         if row["failure"]:
             failures[name].append(row["failure"])
         else:
@@ -231,59 +166,11 @@ def read_losses(path):
     return data, methods, np.array(values)
 
 
-def split_methods(methods):
-    """Return the index of our splines, of our other methods, and of other packages."""
-    ours = methods.index(METHOD)
-    others = [i for i, m in enumerate(methods) if "(" not in m and i != ours]
-    return ours, others, [i for i, m in enumerate(methods) if "(" in m]
-
-
-def print_public(path):
-    data, methods, losses = read_losses(path)
-    means = losses.mean(axis=2)
-    ranks = rankdata(means, axis=1).mean(axis=0)
-    print(f"\nMeans over {len(data)} public problems")
-    titles = ["log loss", "rank", "Brier", "rank", "seconds"]
-    print(f"{'':32}" + "".join(f"{title:>10}" for title in titles))
-    for i in ranks[:, 0].argsort():
-        nll, brier, seconds = means[:, i].mean(axis=0)
-        print(
-            f"{methods[i]:32}{nll:10.5f}{ranks[i, 0]:10.2f}{brier:10.5f}"
-            f"{ranks[i, 1]:10.2f}{seconds:10.3f}"
-        )
-    ours, others, peers = split_methods(methods)
-    nll = losses[..., 0]
-    best = nll[:, others].mean(axis=2).argmin(axis=1)
-    best_elsewhere = nll[:, others, ::-1].argmin(axis=1)
-    for title, chosen in [
-        ("the best other of both folds", np.column_stack([best, best])),
-        ("the best other of the other fold", best_elsewhere),
-    ]:
-        them = np.take_along_axis(nll[:, others], chosen[:, None], axis=1)[:, 0]
-        excess = (nll[:, ours] - them).mean(axis=1)
-        is_curved = np.isin(data, CURVED)
-        for name, some in [("not curved", ~is_curved), ("curved", is_curved)]:
-            worst = np.where(some, excess, -np.inf).argmax()
-            print(
-                f"Excess log loss over {title}, {some.sum()} problems {name}: "
-                f"mean {excess[some].mean():.5f}, "
-                f"{np.sum(excess[some] > LITTLE)} above {LITTLE}, "
-                f"largest {excess[worst]:.5f} on {data[worst]}"
-            )
-    for i in peers:
-        more = means[:, ours, :2] - means[:, i, :2]
-        for name, column in zip(("log loss", "Brier score"), more.T, strict=True):
-            print(
-                f"Our {name} minus that of {methods[i]}: mean {column.mean():.5f}, "
-                f"median {np.median(column):.5f}, largest {column.max():.5f}, "
-                f"lower on {np.mean(column < 0):.0%}"
-            )
-
-
 def print_table(path, title):
     data, methods, losses = read_losses(path)
     nll = losses[..., 0].mean(axis=2)
-    ours, others, _ = split_methods(methods)
+    ours = methods.index(METHOD)
+    others = [i for i in range(len(methods)) if i != ours]
     print(f"\n{title}; in the last column, {METHOD} over the best other of ours")
     print(f"{'':24}" + "".join(f"{method[:18]:>20}" for method in methods))
     for name, row in zip(data, nll, strict=True):
@@ -294,23 +181,14 @@ def print_table(path, title):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--peers", action="store_true", help="also run other packages")
-    parser.add_argument("--choose", action="store_true", help="only print the choice")
     parser.add_argument("--limit", type=int, default=60, help="seconds for each")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
-    if args.choose:
-        print(*choose_problems(), sep="\n")
-        return
-    options = {"with_peers": args.peers, "limit": args.limit}
-    public = args.folder / "log_odds_spline_public.csv"
     waves = args.folder / "log_odds_spline_waves.csv"
     classes = args.folder / "log_odds_spline_classes.csv"
     with threadpool_limits(1):
-        run_all(waves, draw_folds(), SIMPLE, **options)
-        run_all(classes, read_many(), JOINT, **options)
-        run_all(public, read_folds(), ["none", *get_calibrator_names()], **options)
-    print_public(public)
+        run_all(waves, draw_folds(), SIMPLE, args.limit)
+        run_all(classes, read_many(), JOINT, args.limit)
     print_table(waves, "Excess log loss on waves")
     print_table(classes, "Log loss for many classes")
 

@@ -1,23 +1,20 @@
-"""Calibration of margins with more than two classes, by several maps.
+"""Margins of more than two classes, calibrated by `CalibratedClassifier` and others.
 
-    python benchmarks/studies/bench_margins.py FOLDER choose
-    python benchmarks/studies/bench_margins.py FOLDER confirm
+    python benchmarks/studies/bench_margins.py FOLDER
 
-"choose" compares candidates on one half of the data sets, and "confirm" compares the
-default of `CalibratedClassifier`, "auto", with those of `FINAL` on the other half. The
-default is "vector, default and one-vs-rest", and was "one-vs-rest, averaged". The
-classifiers are LinearSVC, RidgeClassifier and SVC (one-vs-rest). Data are tables of the
-shared data (`SKLEARN_CALIB_DATA`), digits with noise, wine, intents of CLINC150 and
-postings of 20 Newsgroups (tf-idf), and synthetic problems with wrong labels. A test set
-has up to 4,000 rows.
+Compares the default of `CalibratedClassifier`, "auto", with its earlier default,
+"one-vs-rest, averaged", on data on which it was not chosen. The classifiers are
+LinearSVC, RidgeClassifier and SVC (one-vs-rest). Data are tables of the shared data
+(`SKLEARN_CALIB_DATA`), wine, intents of CLINC150 (tf-idf), and a synthetic problem with
+wrong labels. A test set has up to 4,000 rows.
 
-Each result is written as a row to `FOLDER/margins_choose.csv` (or confirm); existing
-rows are not computed again. `benchmarks/studies/results` contains them. Then prints
-the means of accuracy, log loss, ECE and confidence - accuracy over all cells (data,
-classifier, rows), the mean of the absolute value of the last, and the difference in log
-loss to LogisticRegression with its standard error; then the same for cells of at least
-1,000 rows. Matrix scaling with `lambd="cv"` is left out for more than 20 classes: only
-its difference can be compared. Uses one thread.
+Each result is written as a row to `FOLDER/margins_confirm.csv`; existing rows are not
+computed again. `benchmarks/studies/results` contains it, and `margins_choose.csv`, the
+candidates among which the default was chosen on other data. Then prints the means of
+accuracy, log loss, ECE and confidence - accuracy over all cells (data, classifier,
+rows), the mean of the absolute value of the last, and the difference in log loss to
+LogisticRegression with its standard error; then the same for cells of at least 1,000
+rows. Uses one thread.
 """
 
 import argparse
@@ -33,7 +30,7 @@ from helpers.resumable import open_results
 from joblib import Memory
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.datasets import load_digits, load_wine, make_classification
+from sklearn.datasets import load_wine, make_classification
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.model_selection import train_test_split
@@ -43,39 +40,22 @@ from sklearn.svm import SVC, LinearSVC
 from threadpoolctl import threadpool_limits
 
 from sklearn_calib import CalibratedClassifier
-from sklearn_calib._numerics.softmax import log_softmax
 from sklearn_calib.calibrators import (
     AutoCalibrator,
     IsotonicCalibration,
-    MatrixScaling,
     PlattScaling,
     QuadraticLogisticCalibration,
-    StructuredMatrixScaling,
-    StructuredVectorScaling,
-    TemperatureScaling,
-    VectorScaling,
     VennAbers,
 )
-from sklearn_calib.calibrators._combined.auto import defaults
-from sklearn_calib.estimators._calibrated.fold_calibrators import MarginCalibrator
 
 SIZES = [300, 1000, 3000]
 DATA_SETS = {
-    "choose": {
-        "noisy digits": [300, 1000],
-        "satimage": SIZES,
-        "3 classes": SIZES,
-        "40 classes": [1000],
-        "newsgroups": [1000],
-    },
-    "confirm": {
-        "wine": [90],
-        "letter": [1000, 3000],
-        "pendigits": SIZES,
-        "krkopt": SIZES,
-        "10 classes": SIZES,
-        "intents": [3000],
-    },
+    "wine": [90],
+    "letter": [1000, 3000],
+    "pendigits": SIZES,
+    "krkopt": SIZES,
+    "10 classes": SIZES,
+    "intents": [3000],
 }
 MODELS = {
     "LinearSVC": lambda: LinearSVC(random_state=0),
@@ -91,44 +71,6 @@ ONE_VS_REST = [
 MEASURES = ["accuracy", "log loss", "ECE", "gap"]
 FIELDS = ["data", "model", "rows", "candidate", *MEASURES]
 REFERENCE = "LogisticRegression()"
-
-
-class Joint(ClassifierMixin, BaseEstimator):
-    """Calibrators of all margins, one after the other, as a classifier of margins."""
-
-    def __init__(self, *steps):
-        self.steps = steps
-
-    def get_params(self, deep=True):  # noqa: ARG002 - see the parent
-        return {}
-
-    def __sklearn_clone__(self):
-        return type(self)(*self.steps)
-
-    def fit(self, margins, y):
-        """Fit each calibrator to the result of the one before."""
-        self.classes_ = np.unique(y)
-        self.scale_ = np.abs(margins).max()
-        self.steps_ = []
-        for step in self.steps:
-            scores = self._scores(margins)
-            if isinstance(step, MarginCalibrator):
-                fitted = MarginCalibrator(clone(step.calibrator))
-                fitted._fit_without_warnings(scores, y, None, self.classes_)
-            else:
-                fitted = clone(step).set_params(from_logits=True).fit(scores, y)
-            self.steps_.append(fitted)
-        return self
-
-    def _scores(self, margins):
-        scores = margins / self.scale_
-        for step in self.steps_:
-            scores = np.log(np.maximum(step.predict_proba(scores), 1e-300))
-        return scores
-
-    def predict_proba(self, margins):
-        """Return the probabilities of the last calibrator."""
-        return np.exp(log_softmax(self._scores(margins)))
 
 
 class Remembering(ClassifierMixin, BaseEstimator):
@@ -163,66 +105,29 @@ def one_vs_rest():
     )
 
 
-EMPIRICAL = VectorScaling(penalty="empirical_bayes")
-OFFSETS = AutoCalibrator([TemperatureScaling()], prior_odds=None)
-ALL = AutoCalibrator(
-    [*(each.calibrator for each in defaults(3)), IsotonicCalibration(), VennAbers()]
-)
-CALIBRATORS = {
-    "one-vs-rest, averaged": one_vs_rest(),
-    "the same, temperature": Joint(
-        MarginCalibrator(one_vs_rest()), TemperatureScaling()
-    ),
-    "the same, default": Joint(MarginCalibrator(one_vs_rest()), AutoCalibrator()),
-    "PlattScaling()": PlattScaling(),
-    REFERENCE: LogisticRegression(),
-    "temperature": Joint(TemperatureScaling()),
-    "temperature, offsets": Joint(OFFSETS),
-    "vector": Joint(EMPIRICAL),
-    "structured vector": Joint(StructuredVectorScaling()),
-    "structured matrix": Joint(StructuredMatrixScaling()),
-    "matrix, lambd by cv": Joint(MatrixScaling(penalty="l2")),
-    "joint maps, averaged": Joint(AutoCalibrator(prior_odds=None)),
-    "temperature, default": Joint(TemperatureScaling(), AutoCalibrator()),
-    "offsets, default": Joint(OFFSETS, AutoCalibrator()),
-    "vector, default": Joint(EMPIRICAL, AutoCalibrator()),
-    "temperature, default and one-vs-rest": Joint(TemperatureScaling(), ALL),
-    "offsets, default and one-vs-rest": Joint(OFFSETS, ALL),
-    "vector, default and one-vs-rest": Joint(EMPIRICAL, ALL),
-}
+CALIBRATORS = {"one-vs-rest, averaged": one_vs_rest(), REFERENCE: LogisticRegression()}
 PEERS = {f"scikit-learn's {each}": each for each in ["sigmoid", "temperature"]}
-FINAL = ["one-vs-rest, averaged", REFERENCE, *PEERS]
+CANDIDATES = ["auto", *CALIBRATORS, *PEERS]
 
 
 def read(name):
     """Return features and encoded labels."""
-    if name == "noisy digits":
-        X, y = load_digits(return_X_y=True)
-        return X + np.random.default_rng(0).normal(scale=6, size=X.shape), y
     if name == "wine":
         X, y = load_wine(return_X_y=True)
         return X[:, :5], y
-    if name.endswith("classes"):
-        n_classes = int(name.split()[0])
+    if name == "10 classes":
         return make_classification(
             n_samples=7000,
             n_features=30,
             n_informative=12,
-            n_classes=n_classes,
-            n_clusters_per_class=1 if n_classes == 40 else 2,
+            n_classes=10,
             flip_y=0.1,
-            random_state=n_classes,
+            random_state=10,
         )
     if name == "intents":
         frame = pd.read_csv(DATA / "text" / "clinc150_full_oos.csv.gz")
         frame = frame[(frame["label"] >= 0) & (frame["label"] < 77)]
         return TfidfVectorizer().fit_transform(frame["text"]), frame["label"].to_numpy()
-    if name == "newsgroups":
-        frame = pd.read_csv(DATA / "text" / "20news_bydate_train.csv.gz")
-        frame = frame.sample(7000, random_state=0)
-        body = frame["text"].str.partition("\t\t")[2]  # without the headers
-        vectors = TfidfVectorizer(min_df=3, stop_words="english")
-        return vectors.fit_transform(body), frame["label"].to_numpy()
     frame = pd.read_csv(DATA / "tabular" / f"{name}.csv.gz")
     X = frame.drop(columns=["target", "split"], errors="ignore").to_numpy(np.float64)
     return X, frame["target"].factorize(sort=True)[0]
@@ -249,21 +154,19 @@ def classifier(make, name, sparse, memory):
     return CalibratedClassifier(model, CALIBRATORS[name], cv=3, memory=memory)
 
 
-def run_all(folder, stage, chosen):
+def run_all(folder, chosen):
     """Compute the missing rows."""
-    path = folder / f"margins_{stage}.csv"
-    names = ["auto", *FINAL] if stage == "confirm" else [*CALIBRATORS, *PEERS]
+    path = folder / "margins_confirm.csv"
     with open_results(path, FIELDS, n_keys=4) as (done, append):
-        for data, sizes in DATA_SETS[stage].items():
+        for data, sizes in DATA_SETS.items():
             if chosen and data not in chosen:
                 continue
             table = read(data)
             for rows, (model, make) in product(sizes, MODELS.items()):
                 X, X_test, y, y_test = split(*table, rows)
-                for name in names:
+                for name in CANDIDATES:
                     key = data, model, str(rows), name
-                    is_slow = name.startswith("matrix") and y.max() >= 20
-                    if key in done or is_slow:
+                    if key in done:
                         continue
                     memory = str(folder / "memory")
                     fitted = classifier(
@@ -288,11 +191,10 @@ def print_table(results):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
-    parser.add_argument("stage", choices=DATA_SETS)
     parser.add_argument("--data", nargs="*", help="only these sets")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     with threadpool_limits(1):
-        results = run_all(options.folder, options.stage, options.data)
+        results = run_all(options.folder, options.data)
     print_table(results)
     print_table(results[results["rows"] >= 1000])
