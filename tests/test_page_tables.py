@@ -32,3 +32,20 @@ def test_each_saved_class_has_a_row():
 def test_proper_losses_are_minimal_at_the_truth():
     minimum = {name: TABLES["minimiser"](get_loss(name)) for name in ("brier", "focal")}
     assert minimum == {"brier": "0.700", "focal": "0.558"}
+
+
+def test_claims_of_the_papers_are_shown_with_their_verdicts():
+    _, _, first, *rows = TABLES["verdicts"]().splitlines()
+    # Ghosh et al., table 1: 0.66 / 4.24 by ResNet-50 on CIFAR-10.
+    start = "| AdaFocal | AdaFocal is better calibrated than cross-entropy | 0.16 | "
+    assert first.startswith(start)
+    assert first.endswith(" | **holds** |")
+    assert len(rows) == 28
+
+
+def test_losses_are_compared_with_cross_entropy():
+    _, _, absolute, *rows = TABLES["loss_ratios"]().splitlines()
+    assert absolute.startswith("| `cross_entropy` | 16.2% → 1.2% | ")
+    focal = next(row for row in rows if row.startswith("| `focal`, gamma=3.0 | "))
+    assert focal.split(" | ")[1] == "**0.17** → 1.96"
+    assert focal.split(" | ")[3] == "**1.27** → **0.48**"

@@ -31,6 +31,19 @@ from sklearn_calib.metrics import CalibrationAccumulator, get_scorer_names
 from sklearn_calib.persistence._documents import CLASSES
 
 BIBLIOGRAPHY = runpy.run_path(str(Path(__file__).with_name("bibliography.py")))
+PAPERS = Path(__file__).parents[1] / "benchmarks" / "papers"
+# Rows of `benchmarks/papers/inputs/losses.toml` on the page of losses.
+COMPARED = [
+    *("adafocal", "ada-dual-focal", "calfocal", "brier", "dual-focal"),
+    *("focal-3", "focal-calibration", "focal-calibration-half", "flsd-53"),
+    *("inverse-focal", "label-smoothing", "mbls", "crl", "logitnorm", "kde-xe"),
+    *("mdca", "focal-mdca", "mmce-default", "r-aurc-probability"),
+]
+DATA = {
+    "cifar10": "CIFAR-10",
+    "fashion_mnist": "Fashion-MNIST",
+    "newsgroups": "20 Newsgroups",
+}
 
 
 def table(head, rows):
@@ -182,3 +195,50 @@ def files():
         f"Sizes: {sizes}. `n` is any size, the same within an entry.",
     ]
     return "\n\n".join(tables)
+
+
+def verdicts():
+    """Return the claims of the papers, with the ratios there and here."""
+    script = runpy.run_path(str(PAPERS / "verdicts.py"))
+    rows = [
+        [
+            script["PAPERS"][claim.paper],
+            claim.says,
+            f"{claim.theirs:.2f}",
+            f"{claim.ours:.3f} ({claim.low:.3f} to {claim.high:.3f})",
+            claim.verdict if claim.verdict == "undecided" else f"**{claim.verdict}**",
+        ]
+        for claim in script["decide"]().itertuples()
+    ]
+    return table(["paper", "claim", "ratio there", "ratio here", "verdict"], rows)
+
+
+def as_user_writes(params):
+    """Return a loss of the papers and its parameters by the names of users."""
+    given = [f"{k[6:]}={v}" for k, v in params.items() if k.startswith("loss__")]
+    return ", ".join([f"`{params['loss']}`", *given])
+
+
+def in_bold(mean, low, high):
+    """Return a ratio, in bold if its interval does not contain 1."""
+    return f"{mean:.2f}" if low <= 1 <= high else f"**{mean:.2f}**"
+
+
+def loss_ratios():
+    """Return the ECE and log loss of losses, with and without a temperature."""
+    script = runpy.run_path(str(PAPERS / "verdicts.py"))
+    losses, results = script["read_toml"]("losses"), script["read_results"]("small")
+    maps = ["none", "temperature"]
+    head, rows = ["loss"], {name: [] for name in ["cross-entropy", *COMPARED]}
+    for data, title in DATA.items():
+        part = results[results["data"] == data]
+        means = part.groupby(["loss", "map"])[["ece", "nll"]].mean()
+        ratios = script["to_baseline"](part)
+        for metric, text in (("ece", "{:.1%}"), ("nll", "{:.2f}")):
+            head.append(f"{title}, {'ECE' if metric == 'ece' else 'log loss'}")
+            baseline = means.loc["cross-entropy"].loc[maps, metric]
+            rows["cross-entropy"].append(" → ".join(map(text.format, baseline)))
+            for name in COMPARED:
+                both = [in_bold(*ratios.at[name, f"{metric}, {m}"]) for m in maps]
+                rows[name].append(" → ".join(both))
+    return table(head, [[as_user_writes(losses[n]), *row] for n, row in rows.items()])

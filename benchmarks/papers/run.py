@@ -10,7 +10,7 @@ with rows there are not repeated, so only an interrupted run starts again. Chang
 the code or the settings are not detected: remove the rows of runs to repeat.
 Several processes can work at the same time, with different data or losses. The logits
 are kept in `results/logits_output`. From these, `--rescore` computes the metrics again;
-rows without logits do not change. `tables.py` makes the tables and pictures.
+rows without logits do not change. `verdicts.py` prints what the results say.
 
 `pip install -e ".[papers]"` installs the requirements. The data are read from the
 folder in the environment variable SKLEARN_CALIB_DATA, or from `shared/data` next to the

@@ -1,22 +1,22 @@
 """What came out of the papers' claims: tuned losses, intervals and verdicts."""
 
-import sys
+import runpy
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-PAPERS = Path(__file__).parents[2] / "benchmarks" / "papers" / "page"
+CHECKOUT = Path(__file__).parents[2]
+SCRIPT = CHECKOUT / "benchmarks" / "papers" / "verdicts.py"
+CE = "cross-entropy"
+PAGE = " ".join((CHECKOUT / "doc" / "results_losses.md").read_text("utf-8").split())
 
 
-@pytest.fixture
-def claims(monkeypatch):
-    monkeypatch.syspath_prepend(PAPERS)
-    import claims
-
-    yield claims
-    sys.modules.pop("claims")
+@pytest.fixture(scope="module")
+def verdicts():
+    return SimpleNamespace(**runpy.run_path(str(SCRIPT)))
 
 
 @pytest.fixture
@@ -37,55 +37,55 @@ def results():
     return pd.concat([table.assign(map="none"), scaled], ignore_index=True)
 
 
-def test_parameters_are_chosen_on_the_validation_set(claims, results):
-    tuned, chosen = claims.add_tuned(results)
+def test_parameters_are_chosen_on_the_validation_set(verdicts, results):
+    tuned, chosen = verdicts.add_tuned(results)
     best = ["dual-focal-3", "dual-focal-3", "dual-focal"]
     assert list(chosen) == ["dual-focal"]
     assert chosen["dual-focal"].to_dict() == dict(enumerate(best))
     rows = tuned[tuned["loss"] == "dual-focal, tuned"].set_index(["map", "seed"])["ece"]
     np.testing.assert_allclose(rows["none"], [5, 5.1, 6.2])
     np.testing.assert_allclose(rows["temperature"], [2.5, 2.55, 3.1])
-    decisive = claims.only_tuned(tuned, chosen)
+    decisive = verdicts.only_tuned(tuned, chosen)
     assert set(decisive["loss"]) == {"cross-entropy", "dual-focal"}
 
 
-def test_a_parameter_with_a_missing_candidate_is_not_chosen(claims, results):
+def test_a_parameter_with_a_missing_candidate_is_not_chosen(verdicts, results):
     part = results[results["loss"] != "dual-focal-3"]
-    tuned, chosen = claims.add_tuned(part)
+    tuned, chosen = verdicts.add_tuned(part)
     assert not chosen
     assert set(tuned["loss"]) == set(part["loss"])
 
 
-def test_the_interval_is_that_of_a_t_test(claims):
+def test_the_interval_is_that_of_a_t_test(verdicts):
     ratios = np.array([0.5, 0.7, 0.6])
     # t(0.975, 2) = 4.3027, as tables of the t-distribution have it.
     logs = np.log(ratios)
     width = 4.3027 * logs.std(ddof=1) / np.sqrt(3)
     expected = np.exp(logs.mean() + np.array([0, -width, width]))
-    np.testing.assert_allclose(claims.interval(ratios), expected, rtol=1e-4)
-    assert claims.interval(ratios[:1])[2] == np.inf
+    np.testing.assert_allclose(verdicts.interval(ratios), expected, rtol=1e-4)
+    assert verdicts.interval(ratios[:1])[2] == np.inf
 
 
 @pytest.mark.parametrize(
     ("ends", "verdict"),
     [
         ((0.2, 0.9), "holds"),
-        ((0.9, 1.1), "cannot tell"),
+        ((0.9, 1.1), "undecided"),
         ((1.1, 1.5), "does not hold"),
-        ((0.0, np.inf), "cannot tell"),
+        ((0.0, np.inf), "undecided"),
     ],
 )
-def test_verdicts_follow_the_interval(claims, ends, verdict):
-    assert claims.judge(*ends) == verdict
+def test_verdicts_follow_the_interval(verdicts, ends, verdict):
+    assert verdicts.judge(*ends) == verdict
 
 
-def test_the_first_size_with_both_losses_decides(claims, results):
+def test_the_first_size_with_both_losses_decides(verdicts, results):
     """The medium size, with the tuned loss; the small one for what it lacks."""
-    decisive = claims.only_tuned(*claims.add_tuned(results))
+    decisive = verdicts.only_tuned(*verdicts.add_tuned(results))
     small = results.assign(ece=1.0)
     flsd = small[small["loss"] == "cross-entropy"].assign(loss="flsd-53", ece=2.0)
     sources = {"medium": decisive, "small": pd.concat([small, flsd])}
-    settled = claims.settle(sources, claims.read_published()).set_index("says")
+    settled = verdicts.settle(sources, verdicts.read_published()).set_index("says")
     row = settled.loc["Dual focal is better calibrated than cross-entropy"]
     assert (row["size"], row["verdict"], row["seeds"]) == ("medium", "holds", 3)
     ratios = np.array([5, 5.1, 6.2]) / np.array([10, 10.1, 10.2])
@@ -95,3 +95,39 @@ def test_the_first_size_with_both_losses_decides(claims, results):
     row = settled.loc["Dual focal is better calibrated than FLSD-53"]
     assert (row["size"], row["verdict"]) == ("small", "holds")
     assert row["ours"] == pytest.approx(0.5)
+
+
+def test_the_page_counts_the_verdicts(verdicts):
+    settled = verdicts.decide()
+    assert settled["theirs"].notna().all()
+    n = settled["verdict"].value_counts()
+    counted = f"Of {n.sum()} claims of five papers, [{n['holds']} hold, "
+    counted += f"{n['does not hold']} do not, {n['undecided']} are undecided]"
+    assert counted in PAGE
+
+
+@pytest.mark.parametrize(
+    ("claim", "loss", "metric", "size", "data"),
+    [
+        ("adafocal-ece-cifar10", "adafocal", "adaptive_ece", "medium", "cifar10"),
+        ("adafocal-updates", "adafocal-epoch", "ece", "small", "cifar10"),
+        ("flsd-ece-cifar10", "flsd-53", "ece", "small", "cifar10"),
+        ("flsd-ece-fashion-mnist", "flsd-53", "ece", "small", "fashion_mnist"),
+        ("refcal-error", f"refcal, {CE}", "error", "long tail", "long_tail"),
+        ("augmentation-ece", f"{CE}, not augmented", "ece", "long tail", "long_tail"),
+    ],
+)
+def test_the_page_shows_the_recorded_ratio(verdicts, claim, loss, metric, size, data):
+    is_long = size == "long tail"
+    results = verdicts.read_long_tail() if is_long else verdicts.read_results(size)
+    part = results[results["data"] == data]
+    ratios = verdicts.seed_ratios(loss, CE, metric, "none", part)
+    text = verdicts.as_text(verdicts.interval(ratios)).replace("0.", ".")
+    assert f"[{text}](claims.md#{claim})" in PAGE
+
+
+def test_the_tables_are_printed(verdicts, capsys):
+    verdicts.main()
+    printed = capsys.readouterr().out
+    assert "ada-dual-focal" in printed
+    assert "nan" not in printed.lower()

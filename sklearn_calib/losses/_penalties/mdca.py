@@ -74,9 +74,8 @@ def mdca_loss(
     penalty is not 0 but of the order of one over the square root of the batch size, so
     use large batches.
 
-    With the default parameters, networks on three data sets had 0.95 to 1.04 times the
-    ECE of cross-entropy, which is within the noise of three seeds
-    (:doc:`/results_papers`).
+    With the default parameters, the ECE of networks on three data sets did not differ
+    from that of cross-entropy by more than the noise (:doc:`/results_losses`).
 
     References
     ----------
