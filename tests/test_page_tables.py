@@ -44,8 +44,8 @@ def test_claims_of_the_papers_are_shown_with_their_verdicts():
 
 
 def test_losses_are_compared_with_cross_entropy():
-    _, _, absolute, *rows = TABLES["loss_ratios"]().splitlines()
-    assert absolute.startswith("| `cross_entropy` | 16.2% → 1.2% | ")
+    _, _, absolute, *rows = TABLES["loss_ratios"]().replace("\xa0", " ").splitlines()
+    assert absolute.startswith("| `cross_entropy` | 16.2 % → 1.2 % | ")
     focal = next(row for row in rows if row.startswith("| `focal`, gamma=3.0 | "))
     assert focal.split(" | ")[1] == "**0.17** → 1.96"
     assert focal.split(" | ")[3] == "**1.27** → **0.48**"

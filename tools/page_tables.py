@@ -39,6 +39,7 @@ COMPARED = [
     *("inverse-focal", "label-smoothing", "mbls", "crl", "logitnorm", "kde-xe"),
     *("mdca", "focal-mdca", "mmce-default", "r-aurc-probability"),
 ]
+BEFORE_AND_AFTER = "{}\N{NO-BREAK SPACE}→\N{NO-BREAK SPACE}{}"
 DATA = {
     "cifar10": "CIFAR-10",
     "fashion_mnist": "Fashion-MNIST",
@@ -237,8 +238,12 @@ def loss_ratios():
         for metric, text in (("ece", "{:.1%}"), ("nll", "{:.2f}")):
             head.append(f"{title}, {'ECE' if metric == 'ece' else 'log loss'}")
             baseline = means.loc["cross-entropy"].loc[maps, metric]
-            rows["cross-entropy"].append(" → ".join(map(text.format, baseline)))
+            both = [
+                text.format(value).replace("%", "\N{NO-BREAK SPACE}%")
+                for value in baseline
+            ]
+            rows["cross-entropy"].append(BEFORE_AND_AFTER.format(*both))
             for name in COMPARED:
                 both = [in_bold(*ratios.at[name, f"{metric}, {m}"]) for m in maps]
-                rows[name].append(" → ".join(both))
+                rows[name].append(BEFORE_AND_AFTER.format(*both))
     return table(head, [[as_user_writes(losses[n]), *row] for n, row in rows.items()])
