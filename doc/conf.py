@@ -78,7 +78,11 @@ html_static_path = ["images", "static"]
 html_css_files = ["pages.css"]
 html_copy_source = html_show_sourcelink = False
 html_theme_options = {
-    "logo": {"image_light": "_static/logo.svg", "text": "sklearn-calib"},
+    "logo": {
+        "image_light": "_static/logo.svg",
+        "image_dark": "_static/logo.svg",
+        "text": "sklearn-calib",
+    },
     "header_links_before_dropdown": 5,
     "navigation_with_keys": False,
     "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
