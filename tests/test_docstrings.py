@@ -53,7 +53,8 @@ def sections(docstring):
 
 def documented_parameters(docstring):
     """Return the names on the left of the colons, in order."""
-    text = sections(docstring).get("Parameters", "")
+    found = sections(docstring)
+    text = found.get("Parameters", "") + found.get("Other Parameters", "")
     lines = re.findall(r"^([*\w][*\w, ]*?)(?: :.*)?$", text, flags=re.MULTILINE)
     return [name.strip("* ") for line in lines for name in line.split(",")]
 

@@ -216,6 +216,8 @@ class NeuralClassifier(
         is 1, plus 1 for each 25 million of weights times samples of a batch, and for
         images times pixels of a channel.
 
+    Other Parameters
+    ----------------
     callbacks : list, default=None
         Additional skorch callbacks, such as `Checkpoint` and `ProgressBar`. Those of
         scikit-learn 1.9 and later are passed to `set_callbacks`, see Notes.
