@@ -1,4 +1,4 @@
-"""Open each page of the built documentation in a browser, on a desktop and a phone.
+"""Open each page of the documentation on a desktop and a phone, light and dark.
 
     python tools/view_site.py build/html screenshots_output [--chromium FILE]
 
@@ -17,6 +17,7 @@ from check_site import html_pages
 from playwright.sync_api import sync_playwright
 
 WIDTHS = {"desktop": 1280, "phone": 390}
+SCHEMES = ["light", "dark"]
 # What is wide may lie in a box that scrolls.
 FAULTS = """() => {
     const width = window.innerWidth;
@@ -52,11 +53,13 @@ def look(sheet, path):
 
 def look_at_all(browser, pages, folder, pictures):
     """Yield a line for each fault of the pages, and save their pictures."""
-    for path, (device, width) in product(pages, WIDTHS.items()):
-        sheet = browser.new_page(viewport={"width": width, "height": 900})
+    for path, (device, width), scheme in product(pages, WIDTHS.items(), SCHEMES):
+        size = {"width": width, "height": 900}
+        sheet = browser.new_page(viewport=size, color_scheme=scheme)
         name = path.relative_to(folder)
-        yield from (f"{name} ({device}): {fault}" for fault in look(sheet, path))
-        picture = "-".join(name.with_suffix("").parts) + f"-{device}.png"
+        kind = f"{device}, {scheme}"
+        yield from (f"{name} ({kind}): {fault}" for fault in look(sheet, path))
+        picture = "-".join([*name.with_suffix("").parts, device, scheme]) + ".png"
         sheet.screenshot(path=pictures / picture, full_page=True)
         sheet.close()
 
