@@ -41,6 +41,10 @@ def to_bytes(content):
     """
     tensors = {}
     structure = json.dumps(_pack(content, tensors)).encode()
+    owners = {}
+    for name, tensor in tensors.items():  # safetensors stores no views of shared memory
+        if owners.setdefault(tensor.untyped_storage().data_ptr(), name) != name:
+            tensors[name] = tensor.clone()
     tensors[_STRUCTURE] = torch.frombuffer(bytearray(structure), dtype=torch.uint8)
     return save(tensors)
 
@@ -63,10 +67,7 @@ def _pack(value, tensors):
         return value
     if isinstance(value, torch.Tensor):
         name = str(len(tensors))
-        # A copy, since safetensors stores no views of shared memory.
-        tensors[name] = (
-            value.detach().cpu().clone(memory_format=torch.contiguous_format)
-        )
+        tensors[name] = value.detach().cpu().contiguous()
         return ["tensor", name]
     if isinstance(value, dict):
         return ["dict", [[_pack(v, tensors) for v in item] for item in value.items()]]

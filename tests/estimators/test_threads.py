@@ -73,6 +73,24 @@ def test_convolutions_of_images_use_all_threads():
     assert numbers_of(net.fit(images, y)) == [4] * 3
 
 
+class Flat(nn.Sequential):
+    """A module of images, or of their pixels in a dict."""
+
+    def __init__(self, n_classes):
+        super().__init__(nn.Flatten(), nn.Linear(400, 100), nn.Linear(100, n_classes))
+
+    def forward(self, X=None, pixels=None):
+        return super().forward(X if pixels is None else pixels)
+
+
+@pytest.mark.parametrize("shape", [(300, 1, 20, 20), (300, 400)])
+def test_layers_of_flattened_images_use_one_thread(shape):
+    images = np.random.default_rng(0).normal(size=shape)
+    net = NeuralClassifier(Flat, max_epochs=1, random_state=0, callbacks=[Note])
+    given = images if len(shape) > 2 else {"pixels": images}
+    assert {*numbers_of(net.fit(given, y))} == {1}
+
+
 @pytest.mark.skipif(
     sys.platform != "linux" or torch.cuda.is_available(),
     reason="needs Linux, and no CUDA: a process cannot be forked after it is used",

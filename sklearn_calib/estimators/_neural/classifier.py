@@ -18,7 +18,6 @@ from skorch.history import History
 from skorch.utils import is_dataset, noop, to_device, to_tensor
 from torch import Tensor
 from torch.nn.functional import one_hot
-from torch.nn.parameter import is_lazy
 from torch.utils.data import Dataset as TorchDataset, IterableDataset
 
 from sklearn_calib._numerics.softmax import softmax
@@ -112,7 +111,12 @@ from sklearn_calib.estimators._neural.placement import (
     infer_in_parts,
     restored_threads,
 )
-from sklearn_calib.estimators._neural.training import FitRun, ValidationScore, valid_acc
+from sklearn_calib.estimators._neural.training import (
+    FitRun,
+    ValidationScore,
+    check_logits,
+    valid_acc,
+)
 from sklearn_calib.losses import CalibrationLoss
 
 # Data of a network: a dict contains the arguments of a module with several inputs.
@@ -213,8 +217,8 @@ class NeuralClassifier(
 
     n_threads : int or "auto", default="auto"
         Number of torch's threads on the CPU, at most `torch.get_num_threads()`. "auto"
-        is 1, plus 1 for each 25 million of weights times samples of a batch, and for
-        images times pixels of a channel.
+        is 1, plus 1 for each 25 million of weights times samples of a batch; weights of
+        convolutions count for each pixel.
 
     Other Parameters
     ----------------
@@ -342,8 +346,6 @@ class NeuralClassifier(
     _data_ndim = None
     _data_names = None
 
-    # Number of the network's weights.
-    _n_weights = 0
     # Whether the weights come from a file or from a trained module.
     _is_loaded = False
 
@@ -743,8 +745,6 @@ class NeuralClassifier(
             tensors = (*module.parameters(), *module.buffers())
             if any(t.is_floating_point() and t.dtype != dtype for t in tensors):
                 module.to(dtype)  # one that a subclass has added
-        weights = self.module_.parameters()
-        self._n_weights = sum(w.numel() for w in weights if not is_lazy(w))
         return self
 
     def _get_parts(self, names: list[str]) -> list[torch.nn.Module]:
@@ -1038,8 +1038,9 @@ class NeuralClassifier(
     ) -> Tensor:
         """Return the loss of one mini-batch of logits and encoded labels."""
         logits = y_pred[0] if isinstance(y_pred, tuple) else y_pred
+        check_logits(logits, len(self.classes_inferred_))
         if self._run is not None:
-            self._run.check_logits(logits)
+            self._run.warn_of_proba(logits)
         options, batch = {}, self._run and self._run.batch
         weight = self._on_device(batch, "sample_weight")
         if weight is not None:

@@ -12,6 +12,7 @@ import torch
 from sklearn.utils import check_random_state
 from skorch.dataset import get_len, unpack_data
 from skorch.utils import to_tensor
+from torch.nn.parameter import is_lazy
 
 from sklearn_calib._torch.processes import (
     check_same_batch,
@@ -28,6 +29,8 @@ AUTO = "auto"
 # less work the threads wait for each other, on a busy machine for most of the time, and
 # a forked process hangs with more than one if its parent has used torch's threads.
 PER_THREAD = 25_000_000
+# Dimensions of the weights of a layer that is not a convolution.
+MATRIX = 2
 
 # Dropout uses torch's global generator, so two seeded fits in two threads would disturb
 # each other.
@@ -89,8 +92,8 @@ def restored_threads() -> Iterator[None]:
 def choose_threads(net: Any, x: Any) -> None:
     """Set the number of threads for a mini-batch, within `restored_threads`.
 
-    "auto" is one thread and one more for each `PER_THREAD` multiply-adds, if each
-    weight is used at all positions of a sample, as those of a convolution are. It is
+    "auto" is one thread and one more for each `PER_THREAD` multiply-adds, of which each
+    weight has one for a sample, and those of convolutions one for each pixel. It is
     never more than outside of the context.
     """
     allowed = _ALLOWED.n_threads
@@ -98,10 +101,10 @@ def choose_threads(net: Any, x: Any) -> None:
         return
     n_threads = net.n_threads
     if n_threads == "auto":
-        n_threads = allowed
-        if isinstance(x, torch.Tensor):
-            n_positions = len(x) * math.prod(x.shape[2:])
-            n_threads = 1 + n_positions * net._n_weights // PER_THREAD
+        n_pixels = math.prod(getattr(x, "shape", ())[2:])
+        weights = [w for w in net.module_.parameters() if not is_lazy(w)]
+        work = sum(w.numel() * (n_pixels if w.ndim > MATRIX else 1) for w in weights)
+        n_threads = 1 + get_len(x) * work // PER_THREAD
     _set_threads(min(int(n_threads), allowed))
 
 

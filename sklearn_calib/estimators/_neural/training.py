@@ -431,20 +431,8 @@ class FitRun:
         self.batch = batch
         check_same(self.net, batch)
 
-    def check_logits(self, logits):
-        """Check the output of the module, and warn if it looks like probabilities."""
-        n_classes = len(self.classes)
-        if not isinstance(logits, Tensor):
-            raise TypeError(
-                f"module must return a tensor of logits, got {type(logits).__name__}. "
-                "Return its logits in the forward method of a module that calls it."
-            )
-        if logits.ndim != 2 or logits.shape[1] != n_classes:
-            raise ValueError(
-                "module must return logits of shape (n_samples, n_classes) with "
-                f"n_classes={n_classes}, got shape {tuple(logits.shape)}. Two classes "
-                "need two logits."
-            )
+    def warn_of_proba(self, logits):
+        """Warn if the first output of the module looks like probabilities."""
         is_first, self._has_seen_logits = not self._has_seen_logits, True
         if is_first and are_proba(to_numpy(logits.float())):
             warnings.warn(
@@ -596,3 +584,18 @@ def _fingerprint(value):
         return value
     state = {name: to_numpy(tensor) for name, tensor in value.state_dict().items()}
     return type(value), repr(value), state
+
+
+def check_logits(logits, n_classes):
+    """Raise an error unless the output of a module is logits of all classes."""
+    if not isinstance(logits, Tensor):
+        raise TypeError(
+            f"module must return a tensor of logits, got {type(logits).__name__}. "
+            "Return its logits in the forward method of a module that calls it."
+        )
+    if logits.ndim != 2 or logits.shape[1] != n_classes:
+        raise ValueError(
+            "module must return logits of shape (n_samples, n_classes) with "
+            f"n_classes={n_classes}, got shape {tuple(logits.shape)}. Two classes "
+            "need two logits."
+        )
