@@ -16,6 +16,7 @@ from sklearn_calib.calibrators import (
     GroupCalibrator,
     PerGroupCalibrator,
     PerLabelCalibrator,
+    PlattScaling,
     TemperatureScaling,
     TopLabelCalibrator,
     operations as op,
@@ -289,3 +290,21 @@ def test_fits_cannot_change_their_data():
     with pytest.raises(ValueError, match="read-only"):
         Changing().fit(X, Y)
     np.testing.assert_array_equal(X, LOGITS)
+
+
+class Counted(PlattScaling):
+    """A calibrator of the package with one more attribute."""
+
+    _fitted = {"count_": float}
+
+    def _fit(self, data):
+        super()._fit(data)
+        self.count_ = float(data.n_samples)
+
+
+def test_a_subclass_adds_to_what_is_saved(overconfident):
+    X, y = overconfident()
+    model = Counted().fit(X, y)
+    copy = from_dict(to_dict(model), classes=[Counted])
+    assert copy.count_ == len(y)
+    np.testing.assert_array_equal(copy.predict_proba(X), model.predict_proba(X))

@@ -230,6 +230,14 @@ BAD = {
         ),
         r"not change after the first call to partial_fit, got .*'ab'} after .*'abm'}\.",
     ),
+    "other settings after loading": (
+        lambda: (
+            from_dict(to_dict(_online()))
+            .set_params(from_logits=True)
+            .partial_fit(PROBA, CODES)
+        ),
+        "got {'from_logits': True, .*} after {'from_logits': False, .*}. Use sklearn",
+    ),
     "other form": (
         lambda: _online().set_params(from_logits=True).partial_fit(PROBA, CODES),
         "got {'from_logits': True, .*} after {'from_logits': False, .*}. Use sklearn",

@@ -191,8 +191,16 @@ class Calibrator(
 
     @property
     def _state_schema(self) -> dict[str, Spec]:
-        fitted = {name: as_spec(term) for name, term in self._fitted.items()}
-        return {**self._input_schema, **fitted}
+        fitted: dict[str, Any] = {}
+        # A class of a user adds to what that of the package describes.
+        for kind in type(self).__mro__:
+            terms = vars(kind).get("_fitted", {})
+            terms = terms.fget(self) if isinstance(terms, property) else terms
+            fitted = {**terms, **fitted}
+            if terms and not is_of_user(kind):
+                break
+        terms = {name: as_spec(term) for name, term in fitted.items()}
+        return {**self._input_schema, **terms}
 
     @restores()
     def fit(
@@ -282,7 +290,7 @@ class Calibrator(
     def _fit_and_try(self, data: Blocks) -> None:
         """Fit the map, and try one of a user on the first rows."""
         self._fit(data)
-        if is_of_user(self):
+        if is_of_user(type(self)):
             try_method(self, "_calibrate", next(iter(data)).logits)
 
     @maps_blocks(keeps_float32=True)

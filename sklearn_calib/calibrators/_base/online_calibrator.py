@@ -92,6 +92,10 @@ class _OnlineCalibrator(Calibrator):
             ),
         }
 
+    def _set_state(self, state: dict[str, Any]) -> None:
+        super()._set_state(state)
+        self._settings_seen = str(self.get_params())  # those of the file
+
     @restores()
     def partial_fit(
         self,
@@ -234,7 +238,6 @@ class _OnlineCalibrator(Calibrator):
                     "Omit classes, or update a clone."
                 )
         settings = str(self.get_params())
-        # A calibrator that was loaded has the settings of its file.
         seen = self.__dict__.setdefault("_settings_seen", settings)
         if settings != seen:
             raise ValueError(

@@ -8,9 +8,9 @@ from sklearn_calib._validation.arrays import read_only, shown
 from sklearn_calib._validation.probabilities import ROW_SUM_TOLERANCE
 
 
-def is_of_user(calibrator: Any) -> bool:
-    """Return whether the class of a calibrator is not one of the package."""
-    return not type(calibrator).__module__.startswith("sklearn_calib.")
+def is_of_user(kind: type) -> bool:
+    """Return whether a class is not one of the package."""
+    return not kind.__module__.startswith("sklearn_calib.")
 
 
 def check_returned(

@@ -206,7 +206,7 @@ class GroupCalibrator(
         groups = encode_groups(frame, self.values_)
         logits = logits.astype(np.float64)
         self._fit_groups(logits, codes, weight, groups)
-        if is_of_user(self):
+        if is_of_user(type(self)):
             rows = next(row_blocks(len(logits), logits.shape[1], MIN_ROWS))
             try_method(self, "_correct", logits[rows], groups[rows])
         return n_errors

@@ -135,7 +135,10 @@ def _top_label_totals(samples: Samples) -> tuple[Column, Floats]:
     """Return `samples.column()` and the sums in `totals_`; check row sums."""
     weight, totals, columns = samples.weight, np.zeros(5), []
     for rows, confidence, correct, p_true, squares in _row_values(samples):
-        columns.append((confidence, correct))
+        if not columns:
+            n_samples = len(samples.codes)
+            columns = [np.empty(n_samples, c.dtype) for c in (confidence, correct)]
+        columns[0][rows], columns[1][rows] = confidence, correct
         log_loss = -np.log(np.maximum(p_true, np.finfo(p_true.dtype).eps))
         summands = correct, confidence, squares - 2 * p_true, log_loss
         if weight is None:
@@ -144,8 +147,7 @@ def _top_label_totals(samples: Samples) -> tuple[Column, Floats]:
             sums = [weight[rows].sum(), *(weight[rows] @ each for each in summands)]
         totals += sums
     totals[3] += totals[0]
-    confidence, correct = map(np.concatenate, zip(*columns, strict=True))
-    return (confidence, correct, weight), totals
+    return (columns[0], columns[1], weight), totals
 
 
 def _row_values(
