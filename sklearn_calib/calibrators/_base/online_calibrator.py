@@ -94,7 +94,8 @@ class _OnlineCalibrator(Calibrator):
 
     def _set_state(self, state: dict[str, Any]) -> None:
         super()._set_state(state)
-        self._settings_seen = str(self.get_params())  # those of the file
+        if "_past_counts" in state:
+            self._settings_seen = str(self.get_params())
 
     @restores()
     def partial_fit(
