@@ -78,14 +78,14 @@ def _row_inverse(logits: Floats, confidence: Floats, rest: Floats) -> Floats:
     convex and decreasing in 1 / T, so Newton's method from 0 converges monotonically.
     """
     rows, top = np.arange(len(logits)), logits.argmax(axis=1)
-    gap = logits[rows, top][:, None] - logits
+    distance = logits[rows, top][:, None] - logits
     target = np.log(rest) - np.log(confidence)
     inverse = np.zeros(len(logits))
     for _ in range(MAX_STEPS):
-        others = np.exp(-inverse[:, None] * gap)
+        others = np.exp(-inverse[:, None] * distance)
         others[rows, top] = 0
         total = others.sum(axis=1)
-        slope = (others * gap).sum(axis=1) / total
+        slope = (others * distance).sum(axis=1) / total
         step = (np.log(total) - target) / slope
         inverse += np.maximum(step, 0)
         if (step * slope < 1e-12).all():
@@ -95,16 +95,16 @@ def _row_inverse(logits: Floats, confidence: Floats, rest: Floats) -> Floats:
 
 def _replace_top(logits: Symbol, confidence: Symbol, rest: Symbol) -> Symbol:
     top = is_top(logits)
-    gap = logits.max(axis=1, keepdims=True) - logits
+    distance = logits.max(axis=1, keepdims=True) - logits
     target = log(rest) - log(confidence)
     is_less = confidence < softmax(logits).max(axis=1, keepdims=True)
     inverse = 0 * confidence
     for _ in range(STEPS):
-        others = where(top, 0.0, exp(-inverse * gap))
+        others = where(top, 0.0, exp(-inverse * distance))
         total = others.sum(axis=1, keepdims=True)
         # Not divided by 0 for tied logits, so that gradients are finite.
-        slope = where(is_less, (others * gap).sum(axis=1, keepdims=True), 1.0)
+        slope = where(is_less, (others * distance).sum(axis=1, keepdims=True), 1.0)
         step = total * (log(total) - target) / slope
         inverse = inverse + where(is_less, maximum(step, 0.0), 0.0)
-    others = where(top, -np.inf, -gap * where(is_less, inverse, 1.0))
+    others = where(top, -np.inf, -distance * where(is_less, inverse, 1.0))
     return where(top, confidence, softmax(others) * rest)

@@ -237,14 +237,14 @@ class _Likelihood:
         information = (proba * expit(-margin) * self.total) @ self.pairs
         n_coef = direction.shape[1]
         information = information.reshape(-1, n_coef, n_coef)
-        unit = np.sqrt(np.einsum("ijj->ij", information))
+        diagonal = np.sqrt(np.einsum("ijj->ij", information))
         # Curvatures vanish where all probabilities are close to 0 and 1.
-        unit = np.maximum(unit, np.finfo(np.float64).tiny ** 0.25)
-        information /= unit[:, :, None] * unit[:, None]
+        diagonal = np.maximum(diagonal, np.finfo(np.float64).tiny ** 0.25)
+        information /= diagonal[:, :, None] * diagonal[:, None]
         information += JITTER * np.eye(n_coef)
-        right = np.stack([gradient / unit, direction / unit], axis=-1)
+        right = np.stack([gradient / diagonal, direction / diagonal], axis=-1)
         newton, profile = np.moveaxis(
-            np.linalg.solve(information, right) / unit[..., None], -1, 0
+            np.linalg.solve(information, right) / diagonal[..., None], -1, 0
         )
         excess = excess + np.einsum("ij,ij->i", gradient, newton) / 2
         norm = np.einsum("ij,ij->i", direction, profile)

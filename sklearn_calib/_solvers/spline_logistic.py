@@ -110,13 +110,13 @@ def fit_curve(
     curve, precision = _fit_curve(
         x / center, target, weight, n_knots, is_monotone, precision
     )
-    return in_units(curve, center), precision
+    return in_scale(curve, center), precision
 
 
-def in_units(curve: Curve, unit: float) -> Curve:
-    """Return a curve as a function of x, given a function of x / unit."""
+def in_scale(curve: Curve, scale: float) -> Curve:
+    """Return a curve as a function of x, given a function of x / scale."""
     knots, values, slopes = curve
-    return knots * unit, values, slopes / unit
+    return knots * scale, values, slopes / scale
 
 
 def _fit_curve(
@@ -393,13 +393,13 @@ def _step(
         sides /= norm
         # By how much the free step exceeds each limit.
         excess = (-1 - limits @ coef) / norm - free @ sides
-        unit = excess.max()
-        if unit > 0:
-            problem = np.vstack([sides, excess / unit])
+        largest = excess.max()
+        if largest > 0:
+            problem = np.vstack([sides, excess / largest])
             wanted = np.zeros(len(problem))
             wanted[-1] = 1
             residual = problem @ nnls(problem, wanted)[0] - wanted
-            free -= unit * residual[:-1] / residual[-1]
+            free -= largest * residual[:-1] / residual[-1]
     return dtrtrs(root, free, lower=True, trans=True)[0]
 
 
@@ -458,9 +458,9 @@ def fit_joint_curve(
     """
     center = _center(log_proba)
     data, part, limits = _joint_problem(log_proba, center, n_knots)
-    coef = None if start is None else data.coefficients(in_units(start, 1 / center))
+    coef = None if start is None else data.coefficients(in_scale(start, 1 / center))
     coef, precision = _fit_coefficients(data, data, part, precision, limits, coef)
-    return in_units(without_decreases(data.curve(coef)), center), precision
+    return in_scale(without_decreases(data.curve(coef)), center), precision
 
 
 def fit_joint_curves_without(
@@ -474,7 +474,7 @@ def fit_joint_curves_without(
     whole = joined(parts).kept()
     center = _center(whole)
     data, part, limits = _joint_problem(whole, center, n_knots)
-    coef = data.coefficients(in_units(fitted, 1 / center))
+    coef = data.coefficients(in_scale(fitted, 1 / center))
     own = [data.of(each, center).derivatives(coef) for each in parts]
     slopes, curvatures = zip(*own, strict=True)
     prior = precision[part]
@@ -484,7 +484,7 @@ def fit_joint_curves_without(
     for own_slope, own_curvature in own:
         rest = curvature - own_curvature + rounding
         step = _step(rest, slope - own_slope, coef, limits)
-        yield in_units(without_decreases(data.curve(coef + step)), center)
+        yield in_scale(without_decreases(data.curve(coef + step)), center)
 
 
 def _center(log_proba: Blocks) -> float:

@@ -36,17 +36,19 @@ def random_folds(data: Blocks, n_folds: int) -> Shares:
 
     The samples of a class are sorted by the distance of the logit of this class to the
     largest other logit, and the place in this order determines the fold. Therefore, the
-    folds depend neither on the order of the samples and of the classes nor on the unit
+    folds depend neither on the order of the samples and of the classes nor on the scale
     and the origin of the logits, except for ties. Equal samples of a class count as one
     sample with the sum of their weights. A sum above one is split over several folds,
     so that a sample of weight two is the same as two samples.
     """
-    codes, weight, gap, other = data.collect(_sort_keys)
-    resolution = RESOLUTION[np.dtype(gap.dtype)]
+    codes, weight, distance, other = data.collect(_sort_keys)
+    resolution = RESOLUTION[np.dtype(distance.dtype)]
     with np.errstate(over="ignore"):
-        gap, other = (np.round(x / _unit(x) / resolution) for x in (gap, other))
-    order = np.lexsort((other, gap, codes))
-    keys = np.stack([codes[order], gap[order], other[order]])
+        distance, other = (
+            np.round(x / _scale(x) / resolution) for x in (distance, other)
+        )
+    order = np.lexsort((other, distance, codes))
+    keys = np.stack([codes[order], distance[order], other[order]])
     is_first = np.append(True, (np.diff(keys) != 0).any(axis=0))
     first, group = np.flatnonzero(is_first), is_first.cumsum() - 1
     mass = np.add.reduceat(weight[order].astype(np.float64), first)
@@ -56,7 +58,7 @@ def random_folds(data: Blocks, n_folds: int) -> Shares:
     size[mass <= n_folds] = np.maximum(size[mass <= n_folds], 1)
     owner, place = _expand(size)
     part = np.minimum(rest[owner] - place, 1) / mass[owner]
-    fold = _draw(codes[order][first], gap[order][first], size, n_folds)
+    fold = _draw(codes[order][first], distance[order][first], size, n_folds)
     heavy = np.flatnonzero(rest < mass)
     owner = np.append(owner, np.repeat(heavy, n_folds))
     fold = np.append(fold, np.tile(np.arange(n_folds), len(heavy)))
@@ -95,12 +97,12 @@ def _sort_keys(block: Block) -> tuple[Array, Array, Array, Array]:
     return codes, weight, distance.min(axis=1), total
 
 
-def _unit(values: Floats) -> Any:
+def _scale(values: Floats) -> Any:
     """Return the median of the absolute values, or one if it is zero."""
     return np.median(np.abs(values)) or 1.0
 
 
-def _draw(codes: Ints, gap: Floats, size: Ints, n_folds: int) -> Ints:
+def _draw(codes: Ints, distance: Floats, size: Ints, n_folds: int) -> Ints:
     """Return the folds of the parts of all groups, in a random order for each class.
 
     The groups are sorted by class. Classes with fewer parts come first.
@@ -108,7 +110,7 @@ def _draw(codes: Ints, gap: Floats, size: Ints, n_folds: int) -> Ints:
     _, first, of_group = np.unique(codes, return_index=True, return_inverse=True)
     n_parts = np.add.reduceat(size, first)
     rank = np.empty(len(first), dtype=np.int64)
-    rank[np.lexsort((gap[first], n_parts))] = np.arange(len(first))
+    rank[np.lexsort((distance[first], n_parts))] = np.arange(len(first))
     rank_of_part = np.repeat(rank[of_group], size)
     by_rank = np.argsort(rank_of_part, kind="stable")
     random = np.random.default_rng(0).random(len(by_rank))

@@ -22,10 +22,10 @@ MAX_STEP = 3.0
 def fit_temperature(data: Blocks) -> float:
     """Return the T > 0 that minimises the NLL of softmax(logits / T).
 
-    Let the gap of a logit be its distance to the largest logit of the row. The NLL is
-    minimal where the expected mean gap under softmax(logits / T) is equal to the mean
-    gap of the true classes. As T decreases from infinity to 0, the expected gap
-    decreases from the mean of all gaps to 0.
+    Let the distance of a logit be that to the largest logit of the row. The NLL is
+    minimal where the expected mean distance under softmax(logits / T) is equal to the
+    mean distance of the true classes. As T decreases from infinity to 0, the expected
+    distance decreases from the mean of all distances to 0.
 
     Parameters
     ----------
@@ -42,14 +42,13 @@ def fit_temperature(data: Blocks) -> float:
     -----
     ConvergenceWarning
         If the optimum is 0 (all true classes have the largest logit), infinite (the
-        mean gap of the true classes is not below the mean of all gaps) or arbitrary
-        (all logits of each row are equal).
+        mean distance of the true classes is not below the mean of all distances) or
+        arbitrary (all logits of each row are equal).
 
-    Notes
-    -----
-    If the optimum is 0 or infinite, T is chosen such that the expected gap is 1 / (n +
-    1) or n / (n + 1) times the mean of all gaps, where n is the number of samples or
-    the sum of their weights. This bound becomes weaker with more data.
+    Notes ----- If the optimum is 0 or infinite, T is chosen such that the expected
+    distance is 1 / (n + 1) or n / (n + 1) times the mean of all distances, where n is
+    the number of samples or the sum of their weights. This bound becomes weaker with
+    more data.
     """
     temperature, optimum = bounded_temperature(data)
     warn_of_bound(temperature, optimum)
@@ -69,29 +68,29 @@ def warn_of_bound(temperature: float, optimum: str | None) -> None:
 
 def bounded_temperature(data: Blocks) -> tuple[float, str | None]:
     """Return the temperature, and a description of the optimum if it is a bound."""
-    gaps = _measure_gaps(data)
-    if gaps.every == 0:
+    distances = _measure_distances(data)
+    if distances.every == 0:
         return 1.0, "arbitrary, as all logits of each row are equal"
-    target, optimum = gap_target(gaps.true, gaps.every, data.weight_sum)
-    return 1 / _find_inverse(data, gaps, target), optimum
+    target, optimum = distance_target(distances.true, distances.every, data.weight_sum)
+    return 1 / _find_inverse(data, distances, target), optimum
 
 
-def gap_target(
-    true_gap: float, mean_gap: float, n_samples: float
+def distance_target(
+    true_distance: float, mean_distance: float, n_samples: float
 ) -> tuple[float, str | None]:
-    """Return the expected gap to reach, and the optimum in words if it is a bound."""
-    if 0 < true_gap < mean_gap:
-        return true_gap, None
-    is_perfect = true_gap <= 0
-    target = mean_gap * (1 if is_perfect else n_samples) / (n_samples + 1)
+    """Return the expected distance to reach, and the optimum in words if a bound."""
+    if 0 < true_distance < mean_distance:
+        return true_distance, None
+    is_perfect = true_distance <= 0
+    target = mean_distance * (1 if is_perfect else n_samples) / (n_samples + 1)
     if is_perfect:
         return target, "0, as the true class has the largest logit in every row"
     optimum = "infinite, as the logits of the true classes are not larger than others"
     return target, optimum
 
 
-class _Gaps(NamedTuple):
-    """Mean gap of the true classes and of all classes, and an initial 1 / T.
+class _Distances(NamedTuple):
+    """Mean distance of the true classes and of all classes, and an initial 1 / T.
 
     `tops` contains the largest logit of each row, by blocks, unless there are too many.
     """
@@ -103,10 +102,11 @@ class _Gaps(NamedTuple):
     tops: list[Floats] | None
 
 
-def _measure_gaps(data: Blocks) -> _Gaps:
-    """Return the mean gaps, and a 1 / T estimated from at most a thousand rows.
+def _measure_distances(data: Blocks) -> _Distances:
+    """Return the mean distances, and a 1 / T estimated from at most a thousand rows.
 
-    For small 1 / T, the expected gap is the mean gap minus the variance times 1 / T.
+    For small 1 / T, the expected distance is the mean distance minus the variance times
+    1 / T.
     """
     true_sum = every_sum = 0.0
     stride, n_read, sample = data.n_samples // 1000 + 1, 0, []
@@ -129,24 +129,25 @@ def _measure_gaps(data: Blocks) -> _Gaps:
     variance = float(rows.var(axis=1).mean()) or 1.0
     inverse = 1 / (every * variance) if every else 1.0
     is_double = rows.dtype == np.float64
-    return _Gaps(true, every, inverse, is_double, tops)
+    return _Distances(true, every, inverse, is_double, tops)
 
 
-def _find_inverse(data: Blocks, gaps: _Gaps, target: float) -> float:
-    """Return the 1 / T at which the expected gap is `target`.
+def _find_inverse(data: Blocks, distances: _Distances, target: float) -> float:
+    """Return the 1 / T at which the expected distance is `target`.
 
-    The logarithm of the gap is nearly linear in log(1 / T), so Newton's method needs
-    three to five steps. A step that leaves the bracket is replaced by a bisection.
+    The logarithm of the distance is nearly linear in log(1 / T), so Newton's method
+    needs three to five steps. A step that leaves the bracket is replaced by a
+    bisection.
     """
     # The error after a Newton step is about the square of its size.
-    tolerance = 1e-6 if gaps.is_double else 1e-4
-    low, high, inverse = 0.0, math.inf, gaps.inverse
+    tolerance = 1e-6 if distances.is_double else 1e-4
+    low, high, inverse = 0.0, math.inf, distances.inverse
     for _ in range(100):
-        gap, variance = _expected_gap(data, gaps.tops, inverse)
+        distance, variance = _expected_distance(data, distances.tops, inverse)
         # If the exponentials underflow, T is much too small.
-        excess = math.log(gap / (target * inverse)) if gap > 0 else -math.inf
-        if min(gap, variance) > 0:
-            step = excess * gap / variance
+        excess = math.log(distance / (target * inverse)) if distance > 0 else -math.inf
+        if min(distance, variance) > 0:
+            step = excess * distance / variance
         else:
             step = math.copysign(MAX_STEP, excess)
         if excess > 0:
@@ -163,23 +164,23 @@ def _find_inverse(data: Blocks, gaps: _Gaps, target: float) -> float:
     return inverse
 
 
-def _expected_gap(
+def _expected_distance(
     data: Blocks, tops: list[Floats] | None, inverse: float
 ) -> tuple[float, float]:
-    """Return the mean gap and its variance under softmax(logits / T), in units of T."""
+    """Return mean distance and variance under softmax(logits / T), in units of T."""
     gap_sum = variance_sum = 0.0
     every_top = itertools.repeat(None) if tops is None else tops
     for (logits, _, weight), top in zip(data, every_top, strict=False):
-        mean, variance = row_gaps(logits, inverse, top)
+        mean, variance = row_distances(logits, inverse, top)
         gap_sum += float(weight @ mean)
         variance_sum += float(weight @ variance)
     return gap_sum / data.weight_sum, variance_sum / data.weight_sum
 
 
-def row_gaps(
+def row_distances(
     logits: Floats, inverse: float | Floats, top: Floats | None = None
 ) -> tuple[Floats, Floats]:
-    """Return the expected gap and its variance of each row, in units of T."""
+    """Return the expected distance and its variance of each row, in units of T."""
     columns = _columns(logits)
     scaled = np.subtract(columns, columns.max(axis=0) if top is None else top)
     scaled *= inverse

@@ -22,11 +22,11 @@ class SavedWrapper(StateMixin, MetaEstimatorMixin):
         params = super()._get_saved_params()
         saved = {name: params[name] for name in sorted(self._saved_params)}
         saved["is_frozen"] = isinstance(self.estimator, FrozenEstimator)
-        saved["estimator"] = thawed(self.estimator)
+        saved["estimator"] = unfrozen(self.estimator)
         return saved
 
     def _get_passed_params(self) -> dict[str, Any]:
-        return thawed(self.estimator)._get_passed_params()
+        return unfrozen(self.estimator)._get_passed_params()
 
     @classmethod
     def _from_saved_params(
@@ -43,7 +43,7 @@ class SavedWrapper(StateMixin, MetaEstimatorMixin):
         return super()._from_saved_params(params, key, passed)
 
 
-def thawed(estimator: Any) -> Any:
+def unfrozen(estimator: Any) -> Any:
     """Return the classifier in a `FrozenEstimator`, or the estimator itself."""
     is_frozen = isinstance(estimator, FrozenEstimator)
     return estimator.estimator if is_frozen else estimator

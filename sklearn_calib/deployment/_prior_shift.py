@@ -21,7 +21,7 @@ from sklearn_calib._sklearn.training_data import (
     check_training_data,
     copy_features,
 )
-from sklearn_calib._state.saved_wrapper import SavedWrapper, check_classes, thawed
+from sklearn_calib._state.saved_wrapper import SavedWrapper, check_classes, unfrozen
 from sklearn_calib._state.schema import (
     FRACTION,
     UP_TO_ONE,
@@ -383,7 +383,7 @@ class PriorShiftClassifier(
         return saved
 
     def _get_state(self) -> dict[str, Any]:
-        return {**super()._get_state(), "estimator_": thawed(self.estimator_)}
+        return {**super()._get_state(), "estimator_": unfrozen(self.estimator_)}
 
     def _set_state(self, state: dict[str, Any]) -> None:
         super()._set_state(state)

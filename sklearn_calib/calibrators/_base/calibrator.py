@@ -195,7 +195,8 @@ class Calibrator(
         # A class of a user adds to what that of the package describes.
         for kind in type(self).__mro__:
             terms = vars(kind).get("_fitted", {})
-            terms = terms.fget(self) if isinstance(terms, property) else terms
+            if isinstance(terms, property):
+                terms = terms.__get__(self)
             fitted = {**terms, **fitted}
             if terms and not is_of_user(kind):
                 break

@@ -118,18 +118,18 @@ class _MultinomialCalibrator(Calibrator):
         """Yield the map after a Newton step of the fit without each part."""
         logits = [part.transform(as_float64) for part in parts]
         features = [part.transform(self._features).kept() for part in logits]
-        unit = self._unit(joined(logits))
-        scaled = [_divided(part, unit).kept() for part in features]
-        for parameters in self._fit_without(scaled, unit):
+        scale = self._scale(joined(logits))
+        scaled = [_divided(part, scale).kept() for part in features]
+        for parameters in self._fit_without(scaled, scale):
             new = copy(self)
-            new._set_map(parameters, unit)
+            new._set_map(parameters, scale)
             yield new
 
-    def _unit(self, logits: Blocks) -> float:  # noqa: ARG002 - see a subclass
+    def _scale(self, logits: Blocks) -> float:  # noqa: ARG002 - see a subclass
         """Return by what the features are divided to fit the map to them."""
         return 1.0
 
-    def _fit_without(self, parts: Sequence[Blocks], unit: float) -> Iterator[Floats]:
+    def _fit_without(self, parts: Sequence[Blocks], scale: float) -> Iterator[Floats]:
         """Yield the parameters without each part of the features, see `fit_without`."""
         center = self._kind.identity(len(self.classes_))
         return fit_empirical_bayes_without(
@@ -137,23 +137,23 @@ class _MultinomialCalibrator(Calibrator):
             parts,
             center=center,
             prior=self.prior_precision_[self._kind.groups(len(center))],
-            fitted=self._parameters(unit),
+            fitted=self._parameters(scale),
             scale_is_free=self._has_temperature,
         )
 
-    def _parameters(self, unit: float = 1.0) -> Floats:
+    def _parameters(self, scale: float = 1.0) -> Floats:
         """Return the parameters of the fitted map for features that are divided."""
-        return np.column_stack([self.coef_ * unit, self.intercept_])
+        return np.column_stack([self.coef_ * scale, self.intercept_])
 
     def _fit_empirical_bayes(
-        self, features: Blocks, fitted: Self | None, unit: float = 1.0
+        self, features: Blocks, fitted: Self | None, scale: float = 1.0
     ) -> Floats:
         """Return the parameters for features whose temperature is one."""
         n_classes = len(features.sizes)
         known: Any = {}
         if fitted is not None:
             known = {"precision": fitted.prior_precision_}
-            known["start"] = fitted._parameters(unit)
+            known["start"] = fitted._parameters(scale)
         (parameters,), self.prior_precision_ = fit_empirical_bayes(
             self._kind,
             [features.normalised()],
@@ -168,17 +168,17 @@ class _MultinomialCalibrator(Calibrator):
         data: Blocks,
         center: Floats,
         start: Floats,
-        unit: float,
+        scale: float,
         fitted: Self | None,
     ) -> Floats:
         """Return the parameters for scaled features, after choosing the strength."""
         pairs = self._strengths()
         if fitted is not None:
             pairs = [(fitted.lambd_, getattr(fitted, "mu_", None))]
-            start = fitted._parameters(unit)
+            start = fitted._parameters(scale)
         if len(pairs) > 1:
             losses = sum(
-                self._held_out(train, test, center, start, unit, pairs)
+                self._held_out(train, test, center, start, scale, pairs)
                 for train, test in make_folds(data)
             )
             pairs = [pairs[int(np.argmin(losses))]]
@@ -189,7 +189,7 @@ class _MultinomialCalibrator(Calibrator):
         parameters, has_converged = fit_multinomial(
             self._kind,
             data.normalised().kept(),
-            ridge=_in_unit(ridge, unit),
+            ridge=_in_scale(ridge, scale),
             center=center,
             start=start,
             tolerance=None if fitted is None else ROUGH,
@@ -208,7 +208,7 @@ class _MultinomialCalibrator(Calibrator):
         test: Blocks,
         center: Floats,
         start: Floats,
-        unit: float,
+        scale: float,
         pairs: list[Any],
     ) -> Floats:
         """Return the summed log loss of a held-out fold, for each strength."""
@@ -220,7 +220,7 @@ class _MultinomialCalibrator(Calibrator):
             start, _ = fit_multinomial(
                 self._kind,
                 normalised,
-                ridge=_in_unit(self._ridge(center, train.weight_sum, *pair), unit),
+                ridge=_in_scale(self._ridge(center, train.weight_sum, *pair), scale),
                 center=center,
                 start=start,
             )
@@ -228,17 +228,17 @@ class _MultinomialCalibrator(Calibrator):
         return sums
 
     def _set(
-        self, parameters: Floats, logits: Blocks, features: Blocks, unit: float = 1.0
+        self, parameters: Floats, logits: Blocks, features: Blocks, scale: float = 1.0
     ) -> None:
-        """Set the fitted attributes, with parameters for features in original units."""
+        """Set the fitted attributes, with parameters for unscaled features."""
         before = _loss_sum(logits) / logits.weight_sum
         after = _loss_sum(features, self._kind, parameters) / logits.weight_sum
         self.log_loss_before_, self.log_loss_after_ = float(before), float(after)
-        self._set_map(parameters, unit)
+        self._set_map(parameters, scale)
 
-    def _set_map(self, parameters: Floats, unit: float = 1.0) -> None:
-        """Set the map, with parameters for features in original units."""
-        self.coef_, self.intercept_ = parameters[:, :-1] / unit, parameters[:, -1]
+    def _set_map(self, parameters: Floats, scale: float = 1.0) -> None:
+        """Set the map, with parameters for features in the original scale."""
+        self.coef_, self.intercept_ = parameters[:, :-1] / scale, parameters[:, -1]
         if self.coef_.shape[1] == 1:
             self.coef_ = self.coef_[:, 0]
 
@@ -284,27 +284,27 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
         self._strengths()  # Validates them even without a penalty.
         features = logits.transform(self._features).kept()
         if self._uses_empirical_bayes:
-            unit = self._unit(logits)
-            features = _divided(features, unit)
-            parameters = self._fit_empirical_bayes(features, fitted, unit)
-            self._set(parameters, logits, features, unit)
+            scale = self._scale(logits)
+            features = _divided(features, scale)
+            parameters = self._fit_empirical_bayes(features, fitted, scale)
+            self._set(parameters, logits, features, scale)
             return
         start = self._start(logits, features)
         is_free = self.penalty == "none"
         # With a penalty, slopes of small features are zero, so they are not rescaled.
         largest = np.array([np.abs(block.logits).max() for block in features])
-        unit = max(_magnitude(largest), 0.0 if is_free else 1.0)
-        if unit != 1:
-            features = _divided(features, unit)
-            start[:, :-1] *= unit
+        scale = max(_magnitude(largest), 0.0 if is_free else 1.0)
+        if scale != 1:
+            features = _divided(features, scale)
+            start[:, :-1] *= scale
         if is_free:
             parameters = self._fit_unpenalised(features, start)
         else:
             center = np.zeros_like(start)
-            parameters = self._fit_penalised(features, center, start, unit, fitted)
-        self._set(parameters, logits, features, unit)
+            parameters = self._fit_penalised(features, center, start, scale, fitted)
+        self._set(parameters, logits, features, scale)
 
-    def _unit(self, logits: Blocks) -> float:
+    def _scale(self, logits: Blocks) -> float:
         return fit_temperature(logits) if self._has_temperature else 1.0
 
     def _takes_steps(self, parts: Sequence[Blocks]) -> bool:
@@ -390,8 +390,8 @@ def _magnitude(values: Floats) -> float:
     return 1.0 if abs(exponent) <= ORDINARY else math.ldexp(1.0, exponent)
 
 
-def _divided(features: Blocks, unit: float) -> Blocks:
-    return features.transform(lambda values: values / unit)
+def _divided(features: Blocks, scale: float) -> Blocks:
+    return features.transform(lambda values: values / scale)
 
 
 def make_ridge(
@@ -406,9 +406,9 @@ def make_ridge(
     return ridge
 
 
-def _in_unit(ridge: Floats, unit: float) -> Floats:
-    """Return the strength for features that are divided by a unit."""
-    return np.column_stack([ridge[:, :-1] / unit**2, ridge[:, -1]])
+def _in_scale(ridge: Floats, scale: float) -> Floats:
+    """Return the strength for features that are divided by a scale."""
+    return np.column_stack([ridge[:, :-1] / scale**2, ridge[:, -1]])
 
 
 def _as_sequence(name: str, value: Any) -> Sequence[float]:

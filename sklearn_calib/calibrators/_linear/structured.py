@@ -55,9 +55,9 @@ class _StructuredCalibrator(_MultinomialCalibrator):
             parameters = self._fit_penalised(features, center, center, 1.0, fitted)
         self._set(parameters, logits, features)
 
-    def _fit_without(self, parts: Sequence[Blocks], unit: float) -> Iterator[Floats]:
+    def _fit_without(self, parts: Sequence[Blocks], scale: float) -> Iterator[Floats]:
         if self._uses_empirical_bayes:
-            return super()._fit_without(parts, unit)
+            return super()._fit_without(parts, scale)
         center = self._kind.identity(len(self.classes_))
         n_samples = joined(parts).weight_sum
         ridge = n_samples * self._ridge(center, n_samples, self.lambd_, None)
@@ -98,10 +98,10 @@ class _StructuredCalibrator(_MultinomialCalibrator):
         mu: Any,  # noqa: ARG002 - see the parent
     ) -> Floats:
         n_classes = len(identity)
-        unit = lambd * n_classes / n_samples
-        off_diagonal = unit * (n_classes - 1) * getattr(self, "off_diagonal", 0.0)
+        strength = lambd * n_classes / n_samples
+        off_diagonal = strength * (n_classes - 1) * getattr(self, "off_diagonal", 0.0)
         return make_ridge(
-            identity, off_diagonal, unit * self.diagonal, unit * self.intercept
+            identity, off_diagonal, strength * self.diagonal, strength * self.intercept
         )
 
 

@@ -7,7 +7,11 @@ from sklearn_calib._expressions.columns import lookup
 from sklearn_calib._expressions.rows import softmax
 from sklearn_calib._expressions.symbol import Values
 from sklearn_calib._numerics.sample_blocks import Blocks, as_float64
-from sklearn_calib._solvers.temperature_fit import MAX_STEP, fit_temperature, row_gaps
+from sklearn_calib._solvers.temperature_fit import (
+    MAX_STEP,
+    fit_temperature,
+    row_distances,
+)
 from sklearn_calib._state.schema import POSITIVE, Number, Numbers
 from sklearn_calib._validation.declarations import ABOVE_0
 from sklearn_calib._validation.types import Floats
@@ -133,12 +137,12 @@ class ClassTemperatureScaling(Calibrator):
         data = data.transform(as_float64)
         shift = np.zeros(len(data.sizes))
         self.temperatures_ = self.temperature_ * np.exp(shift)
-        true_gaps = _true_gaps(data, self.temperatures_)
+        true_distances = _true_distances(data, self.temperatures_)
         for _ in range(MAX_PASSES):
-            expected, variance = _expected_gaps(data, self.temperatures_)
+            expected, variance = _expected_distances(data, self.temperatures_)
             # Derivatives of the log loss with respect to log(T). The second is not less
             # than the Fisher information, so that steps are short rather than wrong.
-            slope = expected - true_gaps / self.temperatures_
+            slope = expected - true_distances / self.temperatures_
             curvature = variance + np.maximum(-slope, 0)
             # The parabola has its minimum at pull / curvature.
             pull = curvature * shift - slope
@@ -154,28 +158,30 @@ class ClassTemperatureScaling(Calibrator):
         return softmax(logits / lookup(self.temperatures_.astype(logits.dtype), top))
 
 
-def _true_gaps(data: Blocks, temperatures: Floats) -> Floats:
-    """Return the sum of the gaps of the true classes, for each predicted class.
+def _true_distances(data: Blocks, temperatures: Floats) -> Floats:
+    """Return the sum of the distances of the true classes, for each predicted class.
 
-    A gap is the distance of a logit to the largest logit of the row. If the common
-    temperature is a bound, the gaps are changed such that it is optimal. Otherwise, the
-    temperatures of all classes would go beyond the bound.
+    A distance is that of a logit to the largest logit of the row. If the common
+    temperature is a bound, the distances are changed such that it is optimal.
+    Otherwise, the temperatures of all classes would go beyond the bound.
     """
-    gaps = np.zeros(len(temperatures))
+    distances = np.zeros(len(temperatures))
     for logits, codes, weight in data:
         rows, top = np.arange(len(codes)), logits.argmax(axis=1)
-        gap = logits[rows, top] - logits[rows, codes]
-        gaps += np.bincount(top, weight * gap, len(gaps))
-    expected = _expected_gaps(data, temperatures)[0] * temperatures
-    return gaps * (expected.sum() / gaps.sum()) if gaps.any() else expected
+        distance = logits[rows, top] - logits[rows, codes]
+        distances += np.bincount(top, weight * distance, len(distances))
+    expected = _expected_distances(data, temperatures)[0] * temperatures
+    return (
+        distances * (expected.sum() / distances.sum()) if distances.any() else expected
+    )
 
 
-def _expected_gaps(data: Blocks, temperatures: Floats) -> tuple[Floats, Floats]:
-    """Return the sums of expected gaps and of variances, in units of T."""
+def _expected_distances(data: Blocks, temperatures: Floats) -> tuple[Floats, Floats]:
+    """Return the sums of expected distances and of variances, in units of T."""
     sums = np.zeros((2, len(temperatures)))
     for logits, _, weight in data:
         top = logits.argmax(axis=1)
-        terms = row_gaps(logits, 1 / temperatures[top])
+        terms = row_distances(logits, 1 / temperatures[top])
         sums += [np.bincount(top, weight * term, sums.shape[1]) for term in terms]
     return sums[0], sums[1]
 

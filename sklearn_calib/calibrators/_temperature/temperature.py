@@ -185,16 +185,16 @@ def _search_ece(data: Blocks, n_bins: int) -> float:
 def temperature_loss(block: Block) -> LossParts:
     """Return the log loss of logits as a function of 1 / T."""
     logits, codes, weight = block
-    gaps = logits.max(axis=1, keepdims=True) - logits
-    true = gaps[np.arange(len(codes)), codes]
+    distances = logits.max(axis=1, keepdims=True) - logits
+    true = distances[np.arange(len(codes)), codes]
 
     def loss(parameters: Floats) -> tuple[float, Floats, Floats]:
-        proba = np.exp(-parameters * gaps)
+        proba = np.exp(-parameters * distances)
         total = proba.sum(axis=1)
         proba /= total[:, None]
-        mean = np.einsum("ij,ij->i", proba, gaps)
-        distance = gaps - mean[:, None]
-        variance = np.einsum("ij,ij,ij->i", proba, distance, distance)
+        mean = np.einsum("ij,ij->i", proba, distances)
+        deviation = distances - mean[:, None]
+        variance = np.einsum("ij,ij,ij->i", proba, deviation, deviation)
         value = float(weight @ (np.log(total) + parameters * true))
         gradient = np.array([weight @ (true - mean)])
         return value, gradient, np.array([[weight @ variance]])

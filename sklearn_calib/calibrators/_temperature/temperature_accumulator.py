@@ -10,7 +10,11 @@ from numpy.typing import ArrayLike
 from scipy.interpolate import CubicSpline
 
 from sklearn_calib._numerics.sample_blocks import array_blocks
-from sklearn_calib._solvers.temperature_fit import gap_target, row_gaps, warn_of_bound
+from sklearn_calib._solvers.temperature_fit import (
+    distance_target,
+    row_distances,
+    warn_of_bound,
+)
 from sklearn_calib._state.mergeable import Accumulator
 from sklearn_calib._state.schema import NON_NEGATIVE, Count, Numbers, Spec
 from sklearn_calib._validation.labels import as_labels
@@ -23,7 +27,7 @@ from sklearn_calib.calibrators._base.input_data import (
 )
 from sklearn_calib.calibrators._temperature.temperature import TemperatureScaling
 
-# The temperatures at which the expected gap is summed, from large to small.
+# The temperatures at which the expected distance is summed, from large to small.
 NODES = np.geomspace(20, 0.05, 25)
 
 
@@ -46,9 +50,10 @@ class TemperatureAccumulator(Accumulator):
     Attributes
     ----------
     sums_ : ndarray of shape (29,)
-        Sums over the samples of the weights, the misclassified samples, the gaps of the
-        true class and of all classes, and the expected gaps at 25 temperatures, from 20
-        to 0.05. The gap of a logit is its distance to the largest logit of the row.
+        Sums over the samples of the weights, the misclassified samples, the distances
+        of the true class and of all classes, and the expected distances at 25
+        temperatures, from 20 to 0.05. The distance of a logit is that to the largest
+        logit of the row.
 
     n_rows_ : ndarray of shape (2,)
         Numbers of samples with positive weight, and of those that are misclassified.
@@ -64,13 +69,12 @@ class TemperatureAccumulator(Accumulator):
     --------
     TemperatureScaling : Its `fit` reads the data several times, and is exact.
 
-    Notes
-    -----
-    The log loss is minimal where the expected gap under softmax(z / T) is equal to the
-    mean gap of the true classes. The logarithm of the expected gap is interpolated by a
-    cubic spline in log(T) between the 25 temperatures. For logits of 2 to 1000 classes
-    and T from 0.2 to 10, the relative error of T was below 1e-4 in all of 300 random
-    problems. This is less than the standard error of T for fewer than 1e7 samples.
+    Notes ----- The log loss is minimal where the expected distance under softmax(z / T)
+    is equal to the mean distance of the true classes. The logarithm of the expected
+    distance is interpolated by a cubic spline in log(T) between the 25 temperatures.
+    For logits of 2 to 1000 classes and T from 0.2 to 10, the relative error of T was
+    below 1e-4 in all of 300 random problems. This is less than the standard error of T
+    for fewer than 1e7 samples.
 
     Probabilities of zero are refused, as their replacement depends on all samples.
 
@@ -156,11 +160,11 @@ class TemperatureAccumulator(Accumulator):
         sums = np.zeros(len(NODES) + 4)
         sums[:2] = blocks.weight_sum, summary.n_errors
         for logits, codes, weight in blocks.transform(reader._as_logits):
-            gaps = logits.max(axis=1, keepdims=True) - logits
-            sums[2] += weight @ gaps[np.arange(len(codes)), codes]
-            sums[3] += weight @ gaps.mean(axis=1)
+            distances = logits.max(axis=1, keepdims=True) - logits
+            sums[2] += weight @ distances[np.arange(len(codes)), codes]
+            sums[3] += weight @ distances.mean(axis=1)
             for k, temperature in enumerate(NODES):
-                sums[4 + k] += weight @ row_gaps(logits, 1 / temperature)[0]
+                sums[4 + k] += weight @ row_distances(logits, 1 / temperature)[0]
         return self._add(sums, summary.n_rows, reader.n_features_in_)
 
     def _merge(self, other: Self) -> None:
@@ -195,22 +199,22 @@ class TemperatureAccumulator(Accumulator):
         return fitted
 
     def _find_temperature(self) -> float:
-        """Return the temperature at which the expected gap has its target."""
+        """Return the temperature at which the expected distance has its target."""
         total = self.sums_[0]
         if total == 0:
             raise ValueError(
                 "sample_weight must not be zero for all samples, got zeros. Add "
                 "samples with positive weights."
             )
-        true_gap, every = self.sums_[2:4] / total
+        true_distance, every = self.sums_[2:4] / total
         if every == 0:
             warn_of_bound(1.0, "arbitrary, as all logits of each row are equal")
             return 1.0
-        target, optimum = gap_target(true_gap, every, total)
+        target, optimum = distance_target(true_distance, every, total)
         # The sums are in units of T. Those that underflow are far from the target.
-        gaps = self.sums_[4:] / total * NODES
-        near = gaps > 1e-4 * target
-        x, excess = np.log(NODES[near]), np.log(gaps[near] / target)
+        distances = self.sums_[4:] / total * NODES
+        near = distances > 1e-4 * target
+        x, excess = np.log(NODES[near]), np.log(distances[near] / target)
         if len(x) < 4 or not excess[-1] < 0 < excess[0]:
             raise ValueError(
                 f"The temperature fitted to X must be between {NODES[-1]:g} and "

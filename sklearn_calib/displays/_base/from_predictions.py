@@ -99,7 +99,7 @@ def _check_confidences(confidence: ArrayLike, **labels: Any) -> None:
         )
 
 
-class Framed:
+class FrameMixin:
     """Mixin that adds `frame` to a display.
 
     A display defines `_columns`, and `_values` if some of its points are not drawn.
@@ -136,7 +136,7 @@ class Framed:
         raise NotImplementedError
 
 
-class FromEstimator(Framed):
+class FromEstimator(FrameMixin):
     """Mixin that adds `from_estimator` to a display with `from_predictions`."""
 
     from_predictions: ClassVar[Callable[..., Any]]

@@ -20,7 +20,7 @@ from sklearn_calib.displays._base.axes import (
     curve_style,
     find_axes_below,
 )
-from sklearn_calib.displays._base.from_predictions import Framed
+from sklearn_calib.displays._base.from_predictions import FrameMixin
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,7 +37,7 @@ WIDTH = 1.96
 
 
 @dataclass(eq=False, repr=False)
-class MonitorDisplay(Framed):
+class MonitorDisplay(FrameMixin):
     """Calibration monitoring over time: e-value and calibration gap.
 
     The upper panel shows the evidence against calibration. An alarm is raised when it

@@ -13,7 +13,7 @@ from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import did_you_mean
 from sklearn_calib._validation.types import Array, Floats, History, Ints
 from sklearn_calib.displays._base.axes import STYLES, artists
-from sklearn_calib.displays._base.from_predictions import Framed, columns_by_epoch
+from sklearn_calib.displays._base.from_predictions import FrameMixin, columns_by_epoch
 from sklearn_calib.displays._base.recorded_history import (
     count_bins,
     history_of,
@@ -49,7 +49,7 @@ WAY_OUT = "Train with callbacks=[sklearn_calib.callbacks.RecordBins()]."
 
 
 @dataclass(eq=False, repr=False)
-class ConfidenceDynamicsDisplay(Framed):
+class ConfidenceDynamicsDisplay(FrameMixin):
     """Confidence dynamics: confidence in bins over the epochs of training.
 
     Each panel shows one bin: the mean confidence on training and on validation data,

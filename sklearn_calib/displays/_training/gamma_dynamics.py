@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from sklearn_calib._validation.types import Array, Floats, History, Ints
 from sklearn_calib.displays._base.axes import GAP, STYLES, artists
-from sklearn_calib.displays._base.from_predictions import Framed, columns_by_epoch
+from sklearn_calib.displays._base.from_predictions import FrameMixin, columns_by_epoch
 from sklearn_calib.displays._base.recorded_history import (
     count_bins,
     history_of,
@@ -42,7 +42,7 @@ LINEAR_UP_TO = 100
 
 
 @dataclass(eq=False, repr=False)
-class GammaDynamicsDisplay(Framed):
+class GammaDynamicsDisplay(FrameMixin):
     """Gamma dynamics: gamma and calibration gap in bins over the epochs of training.
 
     For each bin of validation data, the upper panel shows the calibration gap, the mean

@@ -36,7 +36,7 @@ from sklearn_calib._sklearn.training_data import (
     copy_features,
 )
 from sklearn_calib._state.json_values import refuse
-from sklearn_calib._state.saved_wrapper import SavedWrapper, check_classes, thawed
+from sklearn_calib._state.saved_wrapper import SavedWrapper, check_classes, unfrozen
 from sklearn_calib._state.schema import (
     POSITIVE,
     Labels,
@@ -818,7 +818,7 @@ class CalibratedClassifier(
 
     def _get_state(self) -> dict[str, Any]:
         pairs = self.calibrated_classifiers_
-        parts = [(thawed(pair.estimator), pair.calibrator) for pair in pairs]
+        parts = [(unfrozen(pair.estimator), pair.calibrator) for pair in pairs]
         return {
             "classes_": self.classes_,
             "calibrated_classifiers_": parts,

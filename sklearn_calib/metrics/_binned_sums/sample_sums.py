@@ -133,7 +133,8 @@ def chunk_sums(
 
 def _top_label_totals(samples: Samples) -> tuple[Column, Floats]:
     """Return `samples.column()` and the sums in `totals_`; check row sums."""
-    weight, totals, columns = samples.weight, np.zeros(5), []
+    weight, totals = samples.weight, np.zeros(5)
+    columns: list[Any] = []
     for rows, confidence, correct, p_true, squares in _row_values(samples):
         if not columns:
             n_samples = len(samples.codes)
