@@ -45,10 +45,11 @@ def fit_temperature(data: Blocks) -> float:
         mean distance of the true classes is not below the mean of all distances) or
         arbitrary (all logits of each row are equal).
 
-    Notes ----- If the optimum is 0 or infinite, T is chosen such that the expected
-    distance is 1 / (n + 1) or n / (n + 1) times the mean of all distances, where n is
-    the number of samples or the sum of their weights. This bound becomes weaker with
-    more data.
+    Notes
+    -----
+    If the optimum is 0 or infinite, T is chosen such that the expected distance is 1 /
+    (n + 1) or n / (n + 1) times the mean of all distances, where n is the number of
+    samples or the sum of their weights. This bound becomes weaker with more data.
     """
     temperature, optimum = bounded_temperature(data)
     warn_of_bound(temperature, optimum)
