@@ -100,7 +100,9 @@ def choose_threads(net: Any, x: Any) -> None:
     if allowed is None or not str(device_of(net)).startswith("cpu"):
         return
     n_threads = net.n_threads
-    if n_threads == "auto":
+    if allowed == 1:
+        n_threads = 1
+    elif n_threads == "auto":
         n_pixels = math.prod(getattr(x, "shape", ())[2:])
         weights = [w for w in net.module_.parameters() if not is_lazy(w)]
         work = sum(w.numel() * (n_pixels if w.ndim > MATRIX else 1) for w in weights)
