@@ -169,13 +169,13 @@ def _expected_distance(
     data: Blocks, tops: list[Floats] | None, inverse: float
 ) -> tuple[float, float]:
     """Return mean distance and variance under softmax(logits / T), in units of T."""
-    gap_sum = variance_sum = 0.0
+    distance_sum = variance_sum = 0.0
     every_top = itertools.repeat(None) if tops is None else tops
     for (logits, _, weight), top in zip(data, every_top, strict=False):
         mean, variance = row_distances(logits, inverse, top)
-        gap_sum += float(weight @ mean)
+        distance_sum += float(weight @ mean)
         variance_sum += float(weight @ variance)
-    return gap_sum / data.weight_sum, variance_sum / data.weight_sum
+    return distance_sum / data.weight_sum, variance_sum / data.weight_sum
 
 
 def row_distances(

@@ -230,14 +230,14 @@ class _MultinomialCalibrator(Calibrator):
     def _set(
         self, parameters: Floats, logits: Blocks, features: Blocks, scale: float = 1.0
     ) -> None:
-        """Set the fitted attributes, with parameters for unscaled features."""
+        """Set the fitted attributes, given parameters for features that are divided."""
         before = _loss_sum(logits) / logits.weight_sum
         after = _loss_sum(features, self._kind, parameters) / logits.weight_sum
         self.log_loss_before_, self.log_loss_after_ = float(before), float(after)
         self._set_map(parameters, scale)
 
     def _set_map(self, parameters: Floats, scale: float = 1.0) -> None:
-        """Set the map, with parameters for features in the original scale."""
+        """Set the map, given parameters for features that are divided."""
         self.coef_, self.intercept_ = parameters[:, :-1] / scale, parameters[:, -1]
         if self.coef_.shape[1] == 1:
             self.coef_ = self.coef_[:, 0]

@@ -164,10 +164,9 @@ def _row_values(
             yield rows, *block_correct(block, codes[rows]), squares
         return
     xp, _ = get_namespace(proba)
-    place = xp.asarray(
-        np.arange(len(codes)) * proba.shape[1] + codes, device=device(proba)
-    )
-    p_true = on_cpu(xp.take(xp.reshape(proba, (-1,)), place))
+    index = np.arange(len(codes)) * proba.shape[1] + codes
+    index = xp.asarray(index, device=device(proba))
+    p_true = on_cpu(xp.take(xp.reshape(proba, (-1,)), index))
     squares = on_cpu(xp.sum(proba * proba, axis=1))
     yield slice(None), *top_label_correct(proba, codes), p_true, squares
 
