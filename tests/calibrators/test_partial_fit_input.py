@@ -276,6 +276,7 @@ def test_a_failed_call_changes_nothing():
     "change",
     [
         lambda state: state["_past_loss"].pop("target"),
+        lambda state: state.pop("_past_loss"),
         lambda state: state.update(_past_samples=state["_past_loss"]),
         lambda state: state["_past_counts"].update(values=[1.0, 2.0, -1.0]),
     ],

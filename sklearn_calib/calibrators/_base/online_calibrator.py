@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_consistent_length
 from sklearn_calib._numerics.sample_blocks import Block, Blocks, array_blocks
 from sklearn_calib._sklearn.rollback import restores
 from sklearn_calib._solvers.newton import solve_jittered
+from sklearn_calib._state.json_values import refuse
 from sklearn_calib._state.schema import NON_NEGATIVE, Fields, Numbers, Size, Spec
 from sklearn_calib._validation.arrays import check_numbers, on_cpu, shorten, shown
 from sklearn_calib._validation.fit_warnings import without_warnings
@@ -94,8 +95,12 @@ class _OnlineCalibrator(Calibrator):
 
     def _set_state(self, state: dict[str, Any]) -> None:
         super()._set_state(state)
-        if "_past_counts" in state:
-            self._settings_seen = str(self.get_params())
+        if "_past_counts" not in state:
+            return
+        known = [name for name in ("_past_samples", "_past_loss") if name in state]
+        if len(known) != 1:
+            refuse("_past_counts", "saved with _past_samples or with _past_loss", known)
+        self._settings_seen = str(self.get_params())
 
     @restores()
     def partial_fit(
