@@ -11,7 +11,7 @@ from sklearn_calib._validation.types import Floats
 # Returns the value of the function at a point, and what its derivatives are computed
 # from.
 Evaluate: TypeAlias = Callable[[Any], tuple[Any, Any]]
-# Returns the step from a point, given this, and the gradient there.
+# Returns the step from a point and the gradient there, given the point and this.
 Solve: TypeAlias = Callable[[Any, Any], tuple[Any, Any]]
 
 # Maximum number of steps. Usual fits take 5 to 30.

@@ -341,7 +341,7 @@ class Object(Spec):
         Whether it may be None.
 
     **attributes : object
-        Values that its attributes must have. A `SAME` one is that of the outer object.
+        Values that its attributes must have. `SAME` is the value in the outer object.
     """
 
     def __init__(

@@ -470,9 +470,9 @@ def read_samples(
 
 
 def _checked_proba(proba: Any) -> Any:
-    """Return probabilities; more than two columns stay where they are.
+    """Return probabilities; a matrix with more than two columns stays on its device.
 
-    These are checked as a whole. Of others, the row sums are left to `proba_blocks`.
+    There, its row sums are checked too. Otherwise, `proba_blocks` checks them later.
     """
     is_wide = is_array_api(proba) and proba.ndim == 2 and proba.shape[1] > 2
     if not is_wide or proba.shape[0] == 0:

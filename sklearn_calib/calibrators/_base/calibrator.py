@@ -471,7 +471,7 @@ class Calibrator(
         return 0, 0
 
     def _copy_input(self, other: Calibrator) -> None:
-        """Set what `fit` of `other`, with the same input, sets before `_fit`."""
+        """Copy the attributes that `other.fit` sets before `_fit`."""
         known = vars(other)
         for name in other._input_schema.keys() & known:
             setattr(self, name, known[name])

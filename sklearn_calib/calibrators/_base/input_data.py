@@ -55,7 +55,7 @@ def read_fit_data(
 
 
 def set_summary(calibrator: Any, data: Iterable[Block]) -> InputSummary:
-    """Set what one pass over validated input tells, and return all of it."""
+    """Set the attributes that follow from one pass over validated input; return it."""
     summary = InputSummary(calibrator, data)
     calibrator.n_errors_ = summary.n_errors
     if not calibrator.from_logits:

@@ -217,8 +217,8 @@ class NeuralClassifier(
 
     n_threads : int or "auto", default="auto"
         Number of torch's threads on the CPU, at most `torch.get_num_threads()`. "auto"
-        is 1, plus 1 for each 25 million of weights times samples of a batch; weights of
-        convolutions count for each pixel.
+        is 1, plus 1 for each 25 million multiply-adds in a forward pass of a batch,
+        estimated as weights times samples, for convolutions also times pixels.
 
     Other Parameters
     ----------------

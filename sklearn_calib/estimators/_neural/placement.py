@@ -92,9 +92,9 @@ def restored_threads() -> Iterator[None]:
 def choose_threads(net: Any, x: Any) -> None:
     """Set the number of threads for a mini-batch, within `restored_threads`.
 
-    "auto" is one thread and one more for each `PER_THREAD` multiply-adds, of which each
-    weight has one for a sample, and those of convolutions one for each pixel. It is
-    never more than outside of the context.
+    "auto" is one thread and one more for each `PER_THREAD` multiply-adds, but never
+    more than outside of the context. They are estimated: each weight counts once for a
+    sample, and a weight of a convolution once for a pixel.
     """
     allowed = _ALLOWED.n_threads
     if allowed is None or not str(device_of(net)).startswith("cpu"):

@@ -155,10 +155,9 @@ def smooth_expected_calibration_error(
     The code of the authors, relplot, differs in three ways. It gives predictions of
     exactly 0 and 1 half of their weight: if half of the predictions are 1 with accuracy
     0.8, and the others are 0.5 and calibrated, it returns 0.068, and the error is 0.1.
-    It truncates the kernel at a distance of 0.5, which
-    matters for bandwidths above about 0.2. For a given bandwidth (`smECE_sigma`), it
-    divides by the integral of the kernel density estimate instead of by the number of
-    samples.
+    It truncates the kernel at a distance of 0.5, which matters for bandwidths above
+    about 0.2. For a given bandwidth (`smECE_sigma`), it divides by the integral of the
+    kernel density estimate instead of by the number of samples.
 
     References
     ----------
