@@ -4,6 +4,7 @@
 `<!-- table: names metrics -->`.
 """
 
+import csv
 import inspect
 import runpy
 import warnings
@@ -212,6 +213,17 @@ def verdicts():
         for claim in script["decide"]().itertuples()
     ]
     return table(["paper", "claim", "ratio there", "ratio here", "verdict"], rows)
+
+
+def paper_items():
+    """Return the tables and figures of the papers, and where they are repeated."""
+    papers = runpy.run_path(str(PAPERS / "verdicts.py"))["PAPERS"]
+    with (PAPERS / "inputs" / "items.csv").open(encoding="utf-8", newline="") as file:
+        _, *rows = csv.reader(file)
+    return table(
+        ["paper", "tables and figures", "content", "here", "where, or why not"],
+        [[papers[paper], *row] for paper, *row in rows],
+    )
 
 
 def as_user_writes(params):

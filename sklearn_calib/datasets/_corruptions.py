@@ -142,7 +142,9 @@ def corrupt_images(
     These are eight of the nineteen corruptions of CIFAR-10-C [1]_, with the constants
     of the authors' code, which differ from those of ImageNet-C. They are designed for
     images of 32 by 32 pixels. Speckle noise and Gaussian blur belong to the four
-    corruptions that [1]_ reserves for validation.
+    corruptions that [1]_ reserves for validation. The other eleven need JPEG files,
+    photographs of frost, or libraries for images, and are not included: take them from
+    the published CIFAR-10-C, or from the package imagecorruptions.
 
     Corrupted 8-bit images are rounded down, as in the authors' code. For defocus blur
     and brightness, images of one channel are treated as grey images of three channels.

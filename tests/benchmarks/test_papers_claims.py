@@ -1,5 +1,6 @@
 """What came out of the papers' claims: tuned losses, intervals and verdicts."""
 
+import re
 import runpy
 from pathlib import Path
 from types import SimpleNamespace
@@ -7,6 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+
+import sklearn_calib
 
 CHECKOUT = Path(__file__).parents[2]
 SCRIPT = CHECKOUT / "benchmarks" / "papers" / "verdicts.py"
@@ -131,3 +134,42 @@ def test_the_tables_are_printed(verdicts, capsys):
     printed = capsys.readouterr().out
     assert "ada-dual-focal" in printed
     assert "nan" not in printed.lower()
+
+
+# The numbers of the last figure and of the last table of each paper.
+LAST = {
+    "ghosh2022": (56, 8),
+    "tao2023": (4, 13),
+    "liang2025": (9, 9),
+    "zhou2025": (8, 10),
+    "hebbalaguppe2026": (4, 5),
+}
+ITEMS = pd.read_csv(SCRIPT.parent / "inputs" / "items.csv")
+
+
+def read_numbers(text, kind):
+    """Return the numbers of figures or tables in a text such as "tables 1, 5-7"."""
+    found, current = set(), None
+    for word, first, last in re.findall(r"([a-z]{2,})|(\d+)(?:-(\d+))?", text):
+        current = word.rstrip("s") or current
+        if first and current == kind:
+            found |= set(range(int(first), int(last or first) + 1))
+    return found
+
+
+@pytest.mark.parametrize("paper", LAST)
+def test_every_figure_and_table_has_a_row(paper):
+    texts = ITEMS[ITEMS["paper"] == paper]["items"]
+    for kind, last in zip(("figure", "table"), LAST[paper], strict=True):
+        numbers = set().union(*(read_numbers(text, kind) for text in texts))
+        assert numbers == set(range(1, last + 1)), kind
+
+
+def test_names_in_the_rows_exist():
+    code = " ".join(ITEMS["where or why"]).split("`")[1::2]
+    named = {re.split(r"\W", text)[0] for text in code}
+    topics = [getattr(sklearn_calib, topic) for topic in sklearn_calib.__all__]
+    public = {name for topic in topics for name in getattr(topic, "__all__", ())}
+    of_others = {"DecisionBoundaryDisplay", "TenCrop", "ValidationCurveDisplay"}
+    classes = {name for name in named if name[:1].isupper()}
+    assert classes - of_others <= public
