@@ -72,15 +72,19 @@ def test_more_refined_than_one_stage():
     assert scores[1] >= scores[0]
 
 
-def test_stage_1_is_the_supervised_contrast():
+@pytest.mark.parametrize(
+    ("refine_loss", "loss"),
+    [("supcon", SupConLoss(temperature=0.3)), ("refinement", refinement_loss)],
+)
+def test_loss_of_stage_1(refine_loss, loss):
     """Without augmentation and in one batch the loss is that of the embeddings."""
     model = clone(QUICK).set_params(
         augment=None, refine__batch_size=-1, refine__max_epochs=1, temperature=0.3,
-        refine__lr=1e-12, dtype="float64",
+        refine__lr=1e-12, dtype="float64", refine_loss=refine_loss,
     ).fit(X, y)  # fmt: skip
     projections = model.refiner_.module_(torch.tensor(X))
     torch.testing.assert_close(projections.norm(dim=1), torch.ones(300).double())
-    expected = SupConLoss(temperature=0.3)(projections, torch.tensor(y)).item()
+    expected = loss(projections, torch.tensor(y)).item()
     np.testing.assert_allclose(model.refine_history_[0, "train_loss"], expected)
 
 
@@ -281,7 +285,7 @@ def test_weights_of_zero_leave_samples_out():
 def test_progress_of_both_stages(capsys):
     clone(QUICK).set_params(verbose=1).fit(X, y)
     first, second = capsys.readouterr().out.split("Stage 2: training of the")
-    assert first.startswith("Stage 1: supervised contrastive")
+    assert first.startswith("Stage 1: contrastive")
     for part, n_epochs in (first, "2"), (second, "3"):
         assert "train_loss" in part
         assert n_epochs in part

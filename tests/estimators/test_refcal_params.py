@@ -104,6 +104,7 @@ def runs_after(change, memory):
 @pytest.mark.parametrize(
     "change",
     [
+        {"refine_loss": "refinement"},
         {"temperature": 0.2},
         {"n_projection": 7},
         {"random_state": 1},
@@ -186,6 +187,9 @@ BAD = {
     "set loss parameter": (
         lambda: RefCalClassifier().set_params(loss__gamma=1), ValueError,
         "'cross_entropy' has no parameter 'gamma'",
+    ),
+    "refine loss": (
+        lambda: fit(refine_loss="simclr"), ValueError, "The 'refine_loss' parameter",
     ),
     "temperature": (lambda: fit(temperature=0), ValueError, "The 'temperature' param"),
     "encoder name": (lambda: fit(encoder="mlp"), ValueError, "The 'encoder' param"),

@@ -11,7 +11,7 @@ from sklearn_calib.estimators._neural.batches import Batch
 from sklearn_calib.estimators._neural.classifier import NeuralClassifier
 from sklearn_calib.estimators._neural.net_data import check_n_predicted
 from sklearn_calib.estimators._neural.placement import choose_threads, restored_threads
-from sklearn_calib.losses import SupConLoss
+from sklearn_calib.losses import RefinementLoss, SupConLoss
 
 
 class Projected(nn.Module):
@@ -33,7 +33,7 @@ class Projected(nn.Module):
 
 
 class ContrastiveNet(NeuralClassifier):
-    """Net that trains an encoder with the supervised contrastive loss.
+    """Net that trains an encoder with a loss of embeddings.
 
     `module` is the encoder, and `batch_transform` makes the views of a mini-batch.
     """
@@ -41,14 +41,25 @@ class ContrastiveNet(NeuralClassifier):
     _module_prefix = "encoder__"
     _stage_prefix = "refine__"
 
-    def __init__(self, module=None, *, temperature=0.1, n_projection=128, **kwargs):
+    def __init__(
+        self,
+        module=None,
+        *,
+        refine_loss="supcon",
+        temperature=0.1,
+        n_projection=128,
+        **kwargs,
+    ):
         super().__init__(module, **kwargs)
+        self.refine_loss = refine_loss
         self.temperature = temperature
         self.n_projection = n_projection
 
     def initialize_criterion(self):
-        """Build the supervised contrastive loss."""
-        self.criterion_ = SupConLoss(temperature=self.temperature)
+        """Build the loss of the projections."""
+        is_supcon = self.refine_loss == "supcon"
+        supcon = SupConLoss(temperature=self.temperature)
+        self.criterion_ = supcon if is_supcon else RefinementLoss()
         return self
 
     def initialize_module(self):

@@ -48,9 +48,9 @@ class RefCalClassifier(
 ):
     """RefCal: contrastive training of an encoder, then a linear head with any loss.
 
-    Stage 1 (refinement) trains an encoder and a projection head with the supervised
-    contrastive loss [1]_ [2]_. Stage 2 (calibration) freezes the encoder and trains a
-    linear head on its embeddings with any loss.
+    Stage 1 (refinement) trains an encoder and a projection head with a contrastive loss
+    [1]_ [2]_. Stage 2 (calibration) freezes the encoder and trains a linear head on its
+    embeddings with any loss.
 
     Parameters
     ----------
@@ -80,8 +80,12 @@ class RefCalClassifier(
         epoch takes about as long as predicting the training data. None embeds the
         samples once, without augmentation.
 
+    refine_loss : {"supcon", "refinement"}, default="supcon"
+        The loss of stage 1: :func:`~sklearn_calib.losses.supcon_loss`, as in [1]_, or
+        :func:`~sklearn_calib.losses.refinement_loss`, for which it is an upper bound.
+
     temperature : float, default=0.1
-        Temperature of :func:`~sklearn_calib.losses.supcon_loss`, greater than 0.
+        Temperature of `"supcon"`, greater than 0. Ignored by `"refinement"`.
 
     n_projection : int, default=128
         Width of the output of the projection head in stage 1, at least 1.
@@ -136,7 +140,7 @@ class RefCalClassifier(
         in stage 1 leaves the estimator as it was before `fit`.
 
     refine_history_ : skorch.history.History
-        The history of stage 1, with the contrastive loss as `train_loss`.
+        The history of stage 1, with `refine_loss` as `train_loss`.
 
     n_features_in_ : int
         Number of features, or of channels for images.
@@ -186,6 +190,7 @@ class RefCalClassifier(
         "encoder": CONSTRAINTS["module"],
         "augment": [callable, StrOptions({"auto"}), None],
         "augment_head": [callable, None],
+        "refine_loss": [StrOptions({"supcon", "refinement"})],
         "temperature": ABOVE_0,
         "n_projection": COUNT,
         **{name: CONSTRAINTS[name] for name in ("random_state", "dtype", "verbose")},
@@ -203,6 +208,7 @@ class RefCalClassifier(
         loss: str | Callable[..., Any] = "cross_entropy",
         augment: Callable[..., Any] | str | None = "auto",
         augment_head: Callable[..., Any] | None = None,
+        refine_loss: str = "supcon",
         temperature: float = 0.1,
         n_projection: int = 128,
         memory: MemoryLike = None,
@@ -216,6 +222,7 @@ class RefCalClassifier(
         self.loss = loss
         self.augment = augment
         self.augment_head = augment_head
+        self.refine_loss = refine_loss
         self.temperature = temperature
         self.n_projection = n_projection
         self.memory = memory

@@ -54,7 +54,7 @@ def refine_encoder(model, X, y, sample_weight):
         check_takes_weights(head.criterion_)
     _check_params(refiner, "refine")
     log = print if model.verbose else noop
-    log("Stage 1: supervised contrastive training of the encoder.")
+    log("Stage 1: contrastive training of the encoder.")
     refine_once = remembered(refine, model.memory, ignore=["net"])
     refiner, embeddings = refine_once(refiner, fingerprint(refiner), X, y)
     log("Stage 2: training of the linear head on frozen embeddings.")
@@ -103,6 +103,7 @@ def _build_refiner(model, X, seed):
         model.encoder,
         **add_prefix("module__", model.get_params_for("encoder")),
         batch_transform=_find_augment(model, X),
+        refine_loss=model.refine_loss,
         temperature=model.temperature,
         n_projection=model.n_projection,
         **_shared_params(model, seed),
