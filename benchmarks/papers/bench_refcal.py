@@ -21,7 +21,7 @@ import io
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise, product
 from pathlib import Path
 
@@ -131,17 +131,6 @@ def read_data(options, seed):
     return (X - mean) / std, y, (X_test - mean) / std, y_test
 
 
-@dataclass
-class OneView:
-    """Random crop and flip of each image, as in RefCal's second stage."""
-
-    augment: ImageAugmentation
-
-    def __call__(self, X, target, weight):
-        """Return a batch with augmented images."""
-        return self.augment(X).squeeze(1), target, weight
-
-
 def schedule(n_epochs):
     """Return the parameters of a stage that trains a network."""
     cosine = LRScheduler(CosineAnnealingLR, T_max=n_epochs)
@@ -156,9 +145,12 @@ def build(row, seed, options, memory):
     crop_and_flip = replace(views, n_views=1, jitter=0.0)
     if not stages.startswith("RefCal"):
         n_epochs = options.refine_epochs + options.head_epochs
-        augmented = {"batch_transform": OneView(crop_and_flip)}
-        params = augmented if "augmented" in stages else {}
-        return NeuralClassifier(SmallNet, **schedule(n_epochs), **params, **shared)
+        return NeuralClassifier(
+            SmallNet,
+            batch_transform=crop_and_flip if "augmented" in stages else None,
+            **schedule(n_epochs),
+            **shared,
+        )
     refine = schedule(options.refine_epochs)
     return RefCalClassifier(
         SmallNet,

@@ -9,6 +9,10 @@ from itertools import pairwise
 import torch
 from torch import nn
 
+from sklearn_calib.datasets import ImageAugmentation
+
+CROP_AND_FLIP = ImageAugmentation(min_area=1, padding=4, jitter=0, n_views=1)
+
 
 def convolve(n_inputs, n_outputs, size, stride=1):
     """Convolution with padding, which keeps the image size for stride 1."""
@@ -250,24 +254,10 @@ class Prepared(nn.Module):
     def forward(self, images):
         """Return the logits in single precision."""
         if self.augment and self.training:
-            images = crop_and_flip(images)
+            images = CROP_AND_FLIP(images).squeeze(1)
         half = self.half and self.training
         with torch.autocast(images.device.type, torch.bfloat16, enabled=half):
             return self.network(images).float()
-
-
-def crop_and_flip(images, padding=4):
-    """Shift images at random by up to `padding` pixels, and flip half of them."""
-    n_images, _, height, width = images.shape
-    starts = torch.randint(2 * padding + 1, (2, n_images, 1), device=images.device)
-    rows = starts[0] + torch.arange(height, device=images.device)
-    columns = starts[1] + torch.arange(width, device=images.device)
-    is_flipped = torch.rand(n_images, 1, device=images.device) < 0.5
-    columns = torch.where(is_flipped, columns.flip(1), columns)
-    padded = nn.functional.pad(images, [padding] * 4)
-    each = torch.arange(n_images, device=images.device)[:, None, None]
-    moved = padded[each, :, rows[:, :, None], columns[:, None, :]]
-    return moved.permute(0, 3, 1, 2)
 
 
 class SmallNet(nn.Sequential):

@@ -18,9 +18,9 @@ from sklearn_calib.losses import get_loss
 from sklearn_calib.metrics import expected_calibration_error
 
 BATCH_SIZE = 128
-# The views of RefCal's first stage in its authors' code, without changes of hue and
-# grey images. Their second stage and their baseline use random crops and flips.
-VIEWS = ImageAugmentation(min_area=0.2, jitter=0.4)
+# The views of RefCal's first stage in its authors' code. Their second stage and their
+# baseline use random crops and flips.
+VIEWS = ImageAugmentation(min_area=0.2, max_ratio=4 / 3, jitter=0.4, hue=0.1, grey=0.2)
 OPTIMIZERS = {
     "SGD": {
         "optimizer": torch.optim.SGD,
@@ -87,7 +87,7 @@ def build(settings, loss, seed, splits, device, choices=()):
             networks.Prepared,
             **add_prefix("encoder__", network),
             augment=VIEWS,
-            augment_head=replace(VIEWS, n_views=1, jitter=0.0),
+            augment_head=replace(VIEWS, n_views=1, jitter=0.0, hue=0.0, grey=0.0),
             **add_prefix("refine__", stages["refine"]),
             **add_prefix("head__", stages["head"]),
             **shared,

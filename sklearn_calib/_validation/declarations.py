@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import (
     Interval as NumericInterval,
     Options as Options,
     StrOptions as StrOptions,
+    validate_parameter_constraints as validate_parameter_constraints,
     validate_params as validate_sklearn_params,
 )
 

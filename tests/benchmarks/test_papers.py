@@ -92,18 +92,6 @@ def test_timm_networks_take_small_images(networks, name):
     )
 
 
-def test_augmentation_moves_and_flips(networks):
-    torch.manual_seed(0)
-    images = torch.arange(32.0 * 32).reshape(1, 1, 32, 32).expand(200, 3, -1, -1) + 1
-    moved = networks.crop_and_flip(images)
-    step = moved[:, 0, 15, 17] - moved[:, 0, 15, 16]
-    assert moved.shape == images.shape
-    assert set(step.tolist()) == {1.0, -1.0}
-    assert torch.equal(moved[:, 0], moved[:, 2])
-    rows = (moved[:, 0, 15, 16] - 1).div(32, rounding_mode="floor")
-    assert set(rows.tolist()) == set(range(11, 20))
-
-
 def test_each_loss_exists():
     losses = tomllib.loads((INPUTS / "losses.toml").read_text("utf-8"))
     for path in [

@@ -3,16 +3,24 @@
 import numpy as np
 import pytest
 import torch
-from scipy.stats import binom
+from scipy.spatial.transform import Rotation
+from scipy.stats import binom, chisquare, kstest
+from sklearn.base import clone
 
+from sklearn_calib import NeuralClassifier
 from sklearn_calib.datasets import FeatureCorruption, ImageAugmentation
 
 TABLE = torch.arange(4000.0).view(1000, 4)
 IMAGES = torch.rand(50, 3, 9, 7, generator=torch.Generator().manual_seed(0)).double()
 STILL = {"min_area": 1, "flip": 0, "jitter": 0}
+# The first stage in the code of SupCon and of RefCal.
+AUTHORS = ImageAugmentation(
+    min_area=0.2, max_ratio=4 / 3, jitter=0.4, hue=0.1, grey=0.2
+)
 
 both = pytest.mark.parametrize(
-    ("augment", "X"), [(FeatureCorruption(), TABLE), (ImageAugmentation(), IMAGES)]
+    ("augment", "X"),
+    [(FeatureCorruption(), TABLE), (ImageAugmentation(), IMAGES), (AUTHORS, IMAGES)],
 )
 
 
@@ -39,6 +47,20 @@ def test_global_generator(augment, X):
     first = augment(X)
     torch.set_rng_state(state)
     assert torch.equal(augment(X), first)
+
+
+@both
+def test_views_of_a_batch(augment, X):
+    """With targets, the views are samples, of which each keeps its target."""
+    target, weight = torch.eye(len(X)), torch.arange(len(X))
+    drawn = torch.stack(views(augment, X))
+    generator = torch.Generator().manual_seed(0)
+    samples, soft, weights = augment(X, target, weight, generator=generator)
+    for number, view in enumerate(drawn):
+        assert torch.equal(samples[number::2], view)
+        assert torch.equal(soft[number::2], target)
+        assert torch.equal(weights[number::2], weight)
+    assert augment(X, target)[2] is None
 
 
 def test_one_view_of_a_row_is_the_row():
@@ -111,6 +133,77 @@ def test_crop():
     assert place.max() > 0.3
 
 
+@pytest.mark.parametrize("area", [0.25, 0.8])
+def test_aspect_ratio(area):
+    """The slopes of two ramps are the sides of the crop, which fits into the image."""
+    ramp = torch.linspace(-1, 1, 15).double().expand(15, 15)
+    images = torch.stack([ramp, ramp.T]).expand(1000, 2, 15, 15)
+    augment = ImageAugmentation(**{**STILL, "min_area": area, "max_ratio": 2})
+    view = views(augment, images)[0].numpy()
+    width = (view[:, 0, 7, 8] - view[:, 0, 7, 6]) * 3.5
+    height = (view[:, 1, 8, 7] - view[:, 1, 6, 7]) * 3.5
+    # The ramps cover 7 of 7.5 pixels on each side of the centre.
+    assert (abs(view[:, 0, 7, 7]) <= (1 - width) * 7.5 / 7 + 1e-6).all()
+    assert (abs(view[:, 1, 7, 7]) <= (1 - height) * 7.5 / 7 + 1e-6).all()
+    assert area <= (width * height).min() < area + 0.05
+    most = np.log(np.minimum(2, 1 / (width * height)))
+    position = np.log(width / height) / most
+    assert abs(position).max() <= 1 + 1e-5
+    assert kstest(position, "uniform", (-1, 2)).pvalue > 0.01
+
+
+def test_padded_crops():
+    """By brute force: each view is one of all windows of the padded image, flipped."""
+    augment = ImageAugmentation(min_area=1, padding=2, jitter=0, n_views=500)
+    image = IMAGES[0]
+    padded = np.pad(image, [(0, 0), (2, 2), (2, 2)])
+    windows = [padded[:, i : i + 9, j : j + 7] for i in range(5) for j in range(5)]
+    windows = np.stack([*windows, *(window[:, :, ::-1] for window in windows)])
+    drawn = torch.stack(views(augment, image[None]))
+    distance = abs(drawn.numpy() - windows).max((2, 3, 4))
+    assert distance.min(1).max() < 1e-6
+    counts = np.bincount(distance.argmin(1), minlength=50)
+    assert chisquare(counts).pvalue > 0.01
+
+
+def test_hue():
+    """SciPy's rotation about the axis of grey, by an angle found from one pixel."""
+    view = views(ImageAugmentation(**STILL, hue=0.1), IMAGES)[0]
+    pixels, rotated = (each.flatten(2).mT.numpy() for each in (IMAGES, view))
+    across, along = [1, -1, 0] / np.sqrt(2), [1, 1, -2] / np.sqrt(6)
+    phase = [np.arctan2(each[:, 0] @ along, each[:, 0] @ across)
+             for each in (pixels, rotated)]  # fmt: skip
+    angle = (phase[1] - phase[0] + np.pi) % (2 * np.pi) - np.pi
+    axis = np.full(3, 1 / np.sqrt(3))
+    for before, after, turned in zip(pixels, rotated, angle, strict=True):
+        expected = Rotation.from_rotvec(turned * axis).apply(before)
+        np.testing.assert_allclose(after, expected, atol=1e-6)
+    assert abs(angle).max() < 0.2 * np.pi
+    assert angle.min() < -0.15 * np.pi
+    assert angle.max() > 0.15 * np.pi
+
+
+def test_grey():
+    mean = IMAGES.mean(1, keepdim=True).expand_as(IMAGES)
+    for view in views(ImageAugmentation(**STILL, hue=0.5, grey=1), IMAGES):
+        torch.testing.assert_close(view, mean)
+    some = views(ImageAugmentation(**STILL, grey=0.3, n_views=20), IMAGES)
+    some = torch.stack(some)
+    is_grey = (some[:, :, 0] == some[:, :, 1]).all((2, 3))
+    low, high = binom(1000, 0.3).interval(0.999)
+    assert low <= is_grey.sum() <= high
+    torch.testing.assert_close(some[~is_grey], IMAGES.expand_as(some)[~is_grey])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_authors_settings(dtype):
+    for images in (IMAGES[:1], 100 * IMAGES - 50, 0 * IMAGES):
+        view = AUTHORS(images.to(dtype))
+        assert view.dtype == dtype
+        assert view.isfinite().all()
+        assert abs(view).max() <= 4 * abs(images).max()
+
+
 def test_jitter_of_grey_images():
     """Views are affine functions of the image, so any scale of pixels is allowed."""
     grey = 100 + 10 * IMAGES[:, :1]
@@ -144,40 +237,66 @@ def test_constant_images():
 
 
 @pytest.mark.parametrize(
-    ("augment", "error", "message"),
+    ("augment", "message"),
     [
-        (FeatureCorruption(1.5), ValueError, "corruption_rate must be in .*got 1.5. O"),
-        (
-            FeatureCorruption("1"),
-            TypeError,
-            "corruption_rate must be a number.*of type",
-        ),
-        (ImageAugmentation(flip=-1), ValueError, r"flip must be in \[0, 1\], got -1"),
-        (ImageAugmentation(jitter=None), TypeError, "jitter must be a number.*None"),
-        (ImageAugmentation(min_area=0), ValueError, "min_area must be greater than 0"),
-        (
-            ImageAugmentation(n_views=0),
-            ValueError,
-            "n_views must be a positive integer.*got 0",
-        ),
-        (
-            ImageAugmentation(n_views=2.0),
-            TypeError,
-            "n_views must be a positive integer.*2.0",
-        ),
-        (
-            ImageAugmentation(jitter=1.0),
-            ValueError,
-            "jitter less than 1, got 0.6 and 1",
-        ),
-        (
-            FeatureCorruption(),
-            ValueError,
-            r"X must be a table .*got .*Use ImageAugment",
-        ),
-        (ImageAugmentation(), ValueError, r"X must be images.*got.*Use FeatureCorrupt"),
+        (FeatureCorruption(1.5), "'corruption_rate' parameter of FeatureCor.* Got 1.5"),
+        (ImageAugmentation(min_area=0), r"'min_area' .* range \(0.0, 1.0\]. Got 0"),
+        (ImageAugmentation(max_ratio=0.5), r"'max_ratio' .* range \[1.0, inf\)"),
+        (ImageAugmentation(padding=1.0), "'padding' .* must be an int .* Got 1.0"),
+        (ImageAugmentation(flip=-1), r"'flip' .* range \[0.0, 1.0\]. Got -1"),
+        (ImageAugmentation(jitter=1.0), r"'jitter' .* range \[0.0, 1.0\). Got 1.0"),
+        (ImageAugmentation(hue=0.6), r"'hue' .* range \[0.0, 0.5\]. Got 0.6"),
+        (ImageAugmentation(grey=None), "'grey' .* must be a float .* Got None"),
+        (ImageAugmentation(n_views=0), r"'n_views' .* range \[1, 10000\]. Got 0"),
+        (FeatureCorruption(), r"X must be a table .*got .*Use ImageAugment"),
+        (ImageAugmentation(), r"X must be images.*got.*Use FeatureCorrupt"),
     ],
 )
-def test_bad_input(augment, error, message):
-    with pytest.raises(error, match=message):
+def test_bad_input(augment, message):
+    with pytest.raises(ValueError, match=message):
         augment(torch.ones(2, 3, 4))
+
+
+@pytest.mark.parametrize("params", [{"hue": 0.1}, {"grey": 0.1}])
+def test_colours_of_grey_images(params):
+    with pytest.raises(ValueError, match=r"X must have three .* got 1\. Omit"):
+        ImageAugmentation(**params)(IMAGES[:, :1])
+
+
+# In one stage.
+X = IMAGES.float().numpy()
+y = np.arange(50) % 3
+NET = NeuralClassifier(
+    module__n_filters=4, max_epochs=2, batch_size=20, dtype="float64", random_state=0
+)
+
+
+@pytest.mark.parametrize("n_views", [1, 2])
+@pytest.mark.parametrize("loss", ["focal", "soft_binned_ece"])
+def test_views_that_are_the_images_change_nothing(loss, n_views):
+    """A loss that needs labels accepts views too, since their targets stay one-hot."""
+    plain = clone(NET).set_params(loss=loss)
+    still = ImageAugmentation(**STILL, n_views=n_views)
+    augmented = clone(plain).set_params(batch_transform=still)
+    weight = None if loss == "soft_binned_ece" else y + 1.0
+    proba = plain.fit(X, y, sample_weight=weight).predict_proba(X)
+    augmented.fit(X, y, sample_weight=weight)
+    np.testing.assert_allclose(augmented.predict_proba(X), proba, atol=1e-5)
+
+
+def test_only_training_batches_are_augmented():
+    """The weights stay, and a network for tables has no batch normalisation."""
+    plain = NeuralClassifier(
+        lr=1e-12, max_epochs=1, validation_fraction=0.3, random_state=0
+    )
+    corrupted = clone(plain).set_params(batch_transform=FeatureCorruption())
+    rows = X[:, 0].reshape(50, -1)
+    first, second = (net.fit(rows, y).history_[0] for net in (plain, corrupted))
+    assert abs(first["train_loss"] - second["train_loss"]) > 1e-4
+    np.testing.assert_allclose(first["valid_loss"], second["valid_loss"], rtol=1e-6)
+
+
+def test_a_loss_with_a_history_is_refused():
+    net = clone(NET).set_params(loss="crl", batch_transform=ImageAugmentation())
+    with pytest.raises(ValueError, match=r"without indices\. Remove batch_tr"):
+        net.fit(X, y)

@@ -13,6 +13,7 @@ from sklearn_calib.estimators._neural.params import (
 )
 
 HINTS = {
+    "augment": r"Did you mean 'batch_transform'\?",
     "learning_rate": r"Did you mean 'lr'\?",
     "gamma": r"Did you mean 'loss__gamma'\?",
     "hidden": r"Did you mean 'module__hidden_sizes'\?",

@@ -186,9 +186,11 @@ class NeuralClassifier(
 
     batch_transform : callable, default=None
         Transformation of each mini-batch before the training step, such as
-        :class:`~sklearn_calib.datasets.Mixup`: a function that takes and returns the
-        inputs, the :term:`soft targets` and the weights (or None). The loss must accept
-        soft targets, as all per-sample losses and "mdca" do.
+        :class:`~sklearn_calib.datasets.Mixup` or
+        ``ImageAugmentation(n_views=1)``: a function that takes and returns the inputs,
+        the :term:`soft targets` and the weights (or None). Unless the returned targets
+        are one-hot, the loss must accept soft targets, as all per-sample losses and
+        "mdca" do. A loss with a history of each sample, such as "crl", is refused.
 
     refit : bool, default=False
         If a validation set was held out, train a new network on all data afterwards.
@@ -1018,12 +1020,17 @@ class NeuralClassifier(
         return super().train_step(batch, **fit_params)
 
     def _transform(self, batch: Any, transform: Callable[..., Any]) -> Batch:
-        """Return the transformed mini-batch, with soft targets."""
+        """Return the transformed mini-batch, with labels for one-hot targets."""
         X, y = (to_tensor(part, device=device_of(self)) for part in unpack_data(batch))
         target = one_hot(y, len(self.classes_inferred_))
         target = target.to(getattr(torch, self.dtype))
         weight = self._on_device(batch, "sample_weight")
         X, target, weight = transform(X, target, weight)
+        if target.ndim == 2 and type(self._loss) is not CalibrationLoss:
+            # Some of our losses need labels. Those of torch may need probabilities.
+            labels = target.argmax(1)
+            if torch.equal(one_hot(labels, target.shape[1]).to(target.dtype), target):
+                target = labels
         batch = Batch((X, target))
         batch.sample_weight = weight
         return batch
