@@ -53,6 +53,7 @@ class RecordBins(Callback):
     See Also
     --------
     sklearn_calib.displays.ConfidenceDynamicsDisplay : Plots these values.
+    sklearn_calib.displays.GammaDynamicsDisplay : Plots the calibration gap.
     sklearn_calib.displays.ReliabilityDisplay.from_history : Plots some of the epochs.
 
     Notes

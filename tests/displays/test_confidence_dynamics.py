@@ -133,3 +133,5 @@ def test_unknown_quantity():
         ValueError, match=r"got 'bin_acuracy'\. Did you mean 'bin_accur"
     ):
         ConfidenceDynamicsDisplay.from_history(HISTORY, quantities=["bin_acuracy"])
+    with pytest.raises(ValueError, match=r"For 'cal.*gap', use GammaDynamicsDisplay"):
+        ConfidenceDynamicsDisplay.from_history(HISTORY, quantities=["calibration_gap"])

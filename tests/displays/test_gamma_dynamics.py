@@ -7,6 +7,7 @@ from numpy.testing import assert_array_equal
 from skorch.history import History
 
 from sklearn_calib import NeuralClassifier
+from sklearn_calib.callbacks import RecordBins
 from sklearn_calib.displays import GammaDynamicsDisplay
 from sklearn_calib.losses import get_loss_names
 
@@ -133,6 +134,42 @@ def test_panels_of_one_bin_are_below_each_other(arrange):
     assert labelled == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.parametrize("shown", [1, 2, 3])
+def test_a_run_without_gamma(history, shown):
+    """It has one row of panels, unless it is drawn on others."""
+    fixed = [{k: row[k] for k in ("epoch", "calibration_gap")} for row in history]
+    options = {"bins": range(shown)}
+    one_row = GammaDynamicsDisplay.from_history(fixed, name="focal", **options)
+    assert one_row.axes_.shape == (1, shown)
+    assert one_row.gamma is None
+    both = GammaDynamicsDisplay.from_history(history, name="AdaFocal", **options)
+    below = GammaDynamicsDisplay.from_history(
+        fixed, name="focal", ax=both.axes_, **options
+    )
+    for display in (one_row, below):
+        assert display.gamma_lines_ == display.switch_lines_ == []
+        for line, ax in zip(display.gap_lines_, display.axes_[0], strict=True):
+            assert line in ax.lines
+        values = [row[0] for row in GAP]
+        assert_array_equal(display.gap_lines_[0].get_ydata(), values)
+    assert legend_texts(one_row) == ["focal"]
+    assert [ax.get_xlabel() for ax in one_row.axes_[0]] == ["Epoch"] * shown
+    assert legend_texts(below)[:2] == ["AdaFocal", "focal"]
+    assert [ax.get_xlabel() for ax in below.axes_[0]] == [""] * shown
+    colors = [display.gap_lines_[0].get_color() for display in (both, below)]
+    assert colors[0] != colors[1]
+
+
+def test_gamma_is_not_drawn_on_one_row(history):
+    _, axes = plt.subplots(1, 3, squeeze=False)
+    display = GammaDynamicsDisplay.from_history(history, name="AdaFocal", ax=axes)
+    assert len(display.gap_lines_) == 3
+    assert display.gamma_lines_ == []
+    assert [len(ax.lines) for ax in axes[0]] == [2, 2, 2]  # the gap and zero
+    assert legend_texts(display) == ["AdaFocal"]
+    assert display.gamma.shape == (4, 3)
+
+
 def test_two_runs(history):
     first = GammaDynamicsDisplay.from_history(history[:2], name="one", bins=2)
     axes, options = first.axes_, {"bins": 2, "ax": first.axes_}
@@ -203,7 +240,7 @@ def test_shared_axes(history):
 
 @pytest.mark.parametrize("loss", ["ada_dual_focal", "adafocal", "calfocal"])
 def test_from_estimator(loss):
-    net = fit(loss=loss)
+    net = fit(loss=loss, loss__n_bins=5)
     display = GammaDynamicsDisplay.from_estimator(net, bins=2)
     expected = np.array(net.history_[:, "gamma"])[:, 2]
     assert_array_equal(display.gamma_lines_[0].get_ydata(), expected)
@@ -212,9 +249,26 @@ def test_from_estimator(loss):
 
 def fit(**params):
     X = np.random.default_rng(0).normal(size=(60, 3))
-    params = {"loss__n_bins": 5, "validation_fraction": 0.5, **params}
+    params = {"validation_fraction": 0.5, **params}
     net = NeuralClassifier(max_epochs=2, random_state=0, **params)
     return net.fit(X, X[:, 0] > 0)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"loss": "cross_entropy", "callbacks": [RecordBins(n_bins=5)]},
+        {"loss": "calfocal", "loss__per_sample": True, "loss__n_bins": 5},
+    ],
+    ids=["RecordBins", "calfocal"],
+)
+def test_loss_with_no_gamma_of_a_bin(params):
+    net = fit(**params)
+    display = GammaDynamicsDisplay.from_estimator(net, bins=2)
+    bins = net.history_[:, ("bin_confidence", "bin_accuracy")]
+    gap = [confidence[2] - accuracy[2] for confidence, accuracy in bins]
+    assert_array_equal(display.gap_lines_[0].get_ydata(), gap)
+    assert legend_texts(display) == [type(net.criterion_).__name__]
 
 
 def test_one_bin_has_all_samples():
@@ -225,17 +279,17 @@ def test_one_bin_has_all_samples():
 
 @pytest.mark.usefixtures("undrawn")
 def test_the_run_with_validation_data_is_shown():
-    net = fit(loss="adafocal", refit=True)
+    net = fit(loss="adafocal", loss__n_bins=5, refit=True)
     display = GammaDynamicsDisplay.from_estimator(net)
     expected = np.array(net.validation_history_[:, "gamma"])
     assert_array_equal(display.gamma, expected)
 
 
-def test_no_gamma_was_recorded():
+def test_no_gap_was_recorded():
     X = np.random.default_rng(0).normal(size=(20, 3))
     net = NeuralClassifier(max_epochs=1).fit(X, X[:, 0] > 0)
     with pytest.raises(
-        ValueError, match=r"history must contain calib.*gamma.*'adafocal'"
+        ValueError, match=r"contain calibration_gap in .*'adafocal'.*RecordBins\(\)"
     ):
         GammaDynamicsDisplay.from_estimator(net)
 

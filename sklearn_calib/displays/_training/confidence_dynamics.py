@@ -104,7 +104,8 @@ class ConfidenceDynamicsDisplay(FrameMixin):
 
     See Also
     --------
-    GammaDynamicsDisplay : The gamma that a loss learns from the same bins.
+    GammaDynamicsDisplay : Calibration gap of the same bins, and the gamma learned from
+        it.
     sklearn_calib.callbacks.RecordBins : Callback that records these values.
 
     References
@@ -333,5 +334,6 @@ def _check_quantities(quantities: Iterable[str]) -> None:
         if quantity not in QUANTITIES:
             raise ValueError(
                 f"quantities must be among {list(QUANTITIES)}, got {shown(quantity)}."
-                f"{did_you_mean(quantity, QUANTITIES)} The default is {SHOWN}."
+                f"{did_you_mean(quantity, QUANTITIES)} The default is {SHOWN}. For "
+                "'calibration_gap', use GammaDynamicsDisplay."
             )

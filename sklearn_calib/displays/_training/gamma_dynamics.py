@@ -31,10 +31,10 @@ from sklearn_calib.displays._training.bin_panels import (
 if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
-NAMES = ("calibration_gap", "gamma")
 WAY_OUT = (
-    "Train with a loss that records gamma for each bin of the validation set: "
-    "'adafocal', 'ada_dual_focal' or 'calfocal'."
+    "Train with a loss that records it, and gamma, for each bin of the validation set, "
+    "'adafocal', 'ada_dual_focal' or 'calfocal', or with "
+    "callbacks=[sklearn_calib.callbacks.RecordBins()]."
 )
 # Group ids of the band of the inverse focal loss and of the switches to it.
 BAND, SWITCH = "inverse focal band", "switch"
@@ -50,7 +50,9 @@ class GammaDynamicsDisplay(FrameMixin):
     learned from it [1]_. Above the dashed line, the network is overconfident and gamma
     rises; below the line, gamma falls. Negative values, on a grey background, stand
     for the inverse focal loss with the absolute value of gamma. Diamonds mark epochs in
-    which the loss switched between the two.
+    which the loss switched between the two. Of a loss that learns no gamma, such as
+    cross-entropy, only the calibration gap is shown, which the callback
+    :class:`~sklearn_calib.callbacks.RecordBins` records.
 
     Use :meth:`from_estimator` or :meth:`from_history` to create one. Several runs can
     share axes, with different colours.
@@ -60,21 +62,22 @@ class GammaDynamicsDisplay(FrameMixin):
     epochs : ndarray of shape (n_epochs,)
         Epoch numbers.
 
-    gamma : ndarray of shape (n_epochs, n_bins)
-        Gamma of each bin after each epoch; nan where the bin was not used, which
-        interrupts the line.
-
     calibration_gap : ndarray of shape (n_epochs, n_bins)
-        Mean confidence minus accuracy of each bin, in [-1, 1]; nan as in `gamma`.
+        Mean confidence minus accuracy of each bin, in [-1, 1]; nan where the bin was
+        not used, which interrupts the line.
+
+    gamma : ndarray of shape (n_epochs, n_bins), default=None
+        Gamma of each bin after each epoch; nan as in `calibration_gap`. None for a loss
+        that learns no gamma.
 
     name : str, default=None
         Name of the run, shown in the legend.
 
     Attributes
     ----------
-    axes_ : ndarray of shape (2, n_shown)
+    axes_ : ndarray of shape (n_rows, n_shown)
         Axes of the bins shown: the calibration gap in the first row, gamma in the
-        second.
+        second, which a run without gamma does not add.
 
     figure_ : matplotlib Figure
         Figure that contains the axes.
@@ -86,10 +89,11 @@ class GammaDynamicsDisplay(FrameMixin):
         Calibration gap of each bin shown.
 
     gamma_lines_ : list of matplotlib Line2D
-        Gamma of each bin shown.
+        Gamma of each bin shown; empty if gamma is not drawn.
 
     switch_lines_ : list of matplotlib Line2D
-        Markers of the epochs in which gamma changed its sign, for each bin shown.
+        Markers of the epochs in which gamma changed its sign, for each bin shown; empty
+        if gamma is not drawn.
 
     See Also
     --------
@@ -99,7 +103,7 @@ class GammaDynamicsDisplay(FrameMixin):
     References
     ----------
     .. [1] A. Ghosh, T. Schaaf and M. Gormley, "AdaFocal: Calibration-aware Adaptive
-       Focal Loss", NeurIPS 2022, figure 5.
+       Focal Loss", NeurIPS 2022, figures 1b, 5, 7 and 16.
 
     Examples
     --------
@@ -113,12 +117,12 @@ class GammaDynamicsDisplay(FrameMixin):
     array([1.2, 1.3])
     """
 
-    _values = ("gamma", "calibration_gap")
+    _values = ("calibration_gap",)
 
     epochs: Ints
-    gamma: Floats
     calibration_gap: Floats
     _: KW_ONLY
+    gamma: Floats | None = None
     name: str | None = None
 
     @classmethod
@@ -135,8 +139,8 @@ class GammaDynamicsDisplay(FrameMixin):
         Parameters
         ----------
         estimator : NeuralClassifier
-            Fitted with a loss that learns gamma. With `refit=True`, the run with a
-            validation set is drawn.
+            Fitted with a loss that learns gamma, or with the callback `RecordBins`.
+            With `refit=True`, the run with a validation set is drawn.
 
         name : str, default=None
             Name in the legend; by default, the class name of the loss.
@@ -158,7 +162,7 @@ class GammaDynamicsDisplay(FrameMixin):
             If the estimator has no history of epochs.
 
         ValueError
-            If its loss did not record gamma.
+            If the calibration gap was not recorded.
         """
         history = history_of(estimator)
         name = legend_name(estimator, name)
@@ -178,8 +182,9 @@ class GammaDynamicsDisplay(FrameMixin):
         Parameters
         ----------
         history : skorch.history.History or list of dict
-            One dict for each epoch, with `epoch`, and `gamma` and `calibration_gap` as
-            lists with one number for each bin. Epochs without gamma are skipped.
+            One dict for each epoch, with `epoch`, and `calibration_gap` and, if the
+            loss learns it, `gamma`, as lists with one number for each bin. If some
+            epochs have gamma, those without are skipped.
 
         name : str, default=None
             Name in the legend.
@@ -198,11 +203,15 @@ class GammaDynamicsDisplay(FrameMixin):
         Raises
         ------
         ValueError
-            If no epoch contains gamma and the calibration gap.
+            If no epoch contains the calibration gap.
         """
-        rows = recorded_rows(history, NAMES, WAY_OUT)
-        n_bins = count_bins(rows, NAMES)
-        tables = {name: recorded_table(rows, name, n_bins) for name in NAMES}
+        names = ["calibration_gap"]
+        rows = recorded_rows(history, names, WAY_OUT)
+        with_gamma = [row for row in rows if "gamma" in row]
+        if with_gamma:
+            rows, names = with_gamma, [*names, "gamma"]
+        n_bins = count_bins(rows, names)
+        tables = {name: recorded_table(rows, name, n_bins) for name in names}
         display = cls(recorded_epochs(rows), **tables, name=name)
         return display.plot(ax, **plot_options)
 
@@ -214,13 +223,14 @@ class GammaDynamicsDisplay(FrameMixin):
         name: str | None = None,
         color: Any = None,
     ) -> Self:
-        """Draw gamma and the calibration gap.
+        """Draw the calibration gap, and gamma if the loss learns it.
 
         Parameters
         ----------
-        ax : matplotlib Axes or array-like of shape (2, n_shown), default=None
+        ax : matplotlib Axes or array-like of shape (n_rows, n_shown), default=None
             A single axes, which the panels replace; or the `axes_` of an earlier
-            display of the same bins, to compare runs. By default, a new figure.
+            display of the same bins, to compare runs. On one row of axes, only the
+            calibration gap is drawn. By default, a new figure.
 
         bins : "all" or array-like of int, default=None
             Indices of the bins to show; 0 is the bin of the lowest confidences. By
@@ -248,9 +258,10 @@ class GammaDynamicsDisplay(FrameMixin):
         If the absolute value of gamma exceeds 100, the y-axis has an inverse hyperbolic
         sine scale: linear near 0, logarithmic further away.
         """
-        n_bins = self.gamma.shape[1]
+        n_bins = self.calibration_gap.shape[1]
         self.bins_ = choose_bins(bins, n_bins)
-        kinds = [GAP, "Gamma"]
+        n_rows = len(ax) if np.ndim(ax) == 2 else 1 + (self.gamma is not None)
+        kinds = [GAP] if n_rows == 1 else [GAP, "Gamma"]
         self.axes_ = bin_panels(ax, self.bins_, n_bins, kinds=kinds, sharey=True)
         self.figure_ = self.axes_[0, 0].figure
         name = self.name if name is None else name
@@ -259,15 +270,18 @@ class GammaDynamicsDisplay(FrameMixin):
         self.gap_lines_: list[Line2D] = []
         self.gamma_lines_: list[Line2D] = []
         self.switch_lines_: list[Line2D] = []
-        for (upper, lower), index in zip(self.axes_.T, self.bins_, strict=True):
+        for (upper, *lower), index in zip(self.axes_.T, self.bins_, strict=True):
             self._draw_gap(upper, index, label=name, **style)
-            self._draw_gamma(lower, index, **style)
-        show_legend(self.axes_, _mark_inverse_focal(self.axes_[1]))
+            if lower and self.gamma is not None:
+                self._draw_gamma(lower[0], self.gamma[:, index], **style)
+        show_legend(self.axes_, _mark_inverse_focal(self.axes_[1:].ravel()))
         return self
 
     def _columns(self) -> dict[str, Array]:
-        """Return gamma and the gap of each epoch and bin."""
-        tables = {name: getattr(self, name) for name in self._values}
+        """Return the gap, and gamma if there is one, of each epoch and bin."""
+        tables = {"calibration_gap": self.calibration_gap}
+        if self.gamma is not None:
+            tables["gamma"] = self.gamma
         return columns_by_epoch(self.epochs, **tables)
 
     def _draw_gap(self, ax: Any, index: int, **style: Any) -> None:
@@ -276,9 +290,8 @@ class GammaDynamicsDisplay(FrameMixin):
         gap = self.calibration_gap[:, index]
         self.gap_lines_ += ax.plot(self.epochs, gap, gid=RUN, **style)
 
-    def _draw_gamma(self, ax: Any, index: int, **style: Any) -> None:
+    def _draw_gamma(self, ax: Any, gamma: Floats, **style: Any) -> None:
         """Draw gamma of a bin, and mark the epochs in which its sign changed."""
-        gamma = self.gamma[:, index]
         self.gamma_lines_ += ax.plot(self.epochs, gamma, **style)
         if (np.abs(gamma) > LINEAR_UP_TO).any():
             ax.set_yscale("asinh")
