@@ -56,6 +56,7 @@ COMMON_NAMES = {
     # displays
     "ClasswiseReliabilityDisplay": ["class-wise reliability", "reliability diagram"],
     "ConfidenceDynamicsDisplay": ["confidence"],
+    "ConfidenceHistogramDisplay": ["confidence", "histogram"],
     "CorpReliabilityDisplay": ["CORP"],
     "GammaDynamicsDisplay": ["gamma"],
     "GroupReliabilityDisplay": ["reliability diagram"],

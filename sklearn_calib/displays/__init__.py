@@ -2,6 +2,7 @@
 
 from sklearn_calib.displays._curves.belt_display import CalibrationBeltDisplay
 from sklearn_calib.displays._curves.decision_display import DecisionCurveDisplay
+from sklearn_calib.displays._curves.histogram_display import ConfidenceHistogramDisplay
 from sklearn_calib.displays._curves.monitor_display import MonitorDisplay
 from sklearn_calib.displays._curves.risk_coverage_display import RiskCoverageDisplay
 from sklearn_calib.displays._curves.set_display import PredictionSetDisplay
@@ -21,6 +22,7 @@ __all__ = [
     "CalibrationBeltDisplay",
     "ClasswiseReliabilityDisplay",
     "ConfidenceDynamicsDisplay",
+    "ConfidenceHistogramDisplay",
     "CorpReliabilityDisplay",
     "DecisionCurveDisplay",
     "GammaDynamicsDisplay",

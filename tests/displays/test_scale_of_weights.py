@@ -21,7 +21,7 @@ def takes_weights(name):
 
 NAMES = list(filter(takes_weights, displays.__all__))
 # Attributes that are counts, which sum to the weights.
-COUNTS = {"counts", "histogram"}
+COUNTS = {"correct", "counts", "histogram", "incorrect"}
 
 
 def problem():
