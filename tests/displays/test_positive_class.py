@@ -10,6 +10,7 @@ from sklearn_calib import displays
 from sklearn_calib.displays import (
     CalibrationBeltDisplay,
     ClasswiseReliabilityDisplay,
+    ConfidenceHistogramDisplay,
     CorpReliabilityDisplay,
     DecisionCurveDisplay,
     GroupReliabilityDisplay,
@@ -60,7 +61,8 @@ def test_no_display_is_left_out():
         for each in vars(displays).values()
         if "pos_label" in getattr(each, "from_predictions", str).__doc__
     }
-    others = {GroupReliabilityDisplay, ClasswiseReliabilityDisplay, RiskCoverageDisplay}
+    of_no_class = {ConfidenceHistogramDisplay, RiskCoverageDisplay}
+    others = {GroupReliabilityDisplay, ClasswiseReliabilityDisplay, *of_no_class}
     assert with_label == {*WORDS, *others}
 
 

@@ -213,14 +213,9 @@ class ConfidenceHistogramDisplay(FromEstimator):
         )
         auroc = np.nan
         if correct.any() and incorrect.any():
-            auroc = roc_auc_score(~wrong, scores, sample_weight=weight)
+            auroc = float(roc_auc_score(~wrong, scores, sample_weight=weight))
         display = cls(
-            edges,
-            correct,
-            incorrect,
-            auroc=float(auroc),
-            name=name,
-            score_name=score_name,
+            edges, correct, incorrect, auroc=auroc, name=name, score_name=score_name
         )
         return display.plot(ax, **plot_options)
 
