@@ -17,6 +17,7 @@ from sklearn_calib.displays._training.confidence_dynamics import (
     ConfidenceDynamicsDisplay,
 )
 from sklearn_calib.displays._training.gamma_dynamics import GammaDynamicsDisplay
+from sklearn_calib.displays._training.loss_curve_display import LossCurveDisplay
 
 __all__ = [
     "CalibrationBeltDisplay",
@@ -27,6 +28,7 @@ __all__ = [
     "DecisionCurveDisplay",
     "GammaDynamicsDisplay",
     "GroupReliabilityDisplay",
+    "LossCurveDisplay",
     "MonitorDisplay",
     "PredictionSetDisplay",
     "ReliabilityDisplay",

@@ -35,6 +35,9 @@ if TYPE_CHECKING:  # editors and type checkers cannot follow lazy imports
         CalFocalLoss as CalFocalLoss,
         calfocal_loss as calfocal_loss,
     )
+    from sklearn_calib.losses._focal.confidence_regions import (
+        confidence_regions as confidence_regions,
+    )
     from sklearn_calib.losses._focal.dual_focal import (
         DualFocalLoss as DualFocalLoss,
         dual_focal_loss as dual_focal_loss,
@@ -141,6 +144,7 @@ _HOMES = {
     "CalibrationLoss": "sklearn_calib.losses._base.loss",
     "RefinementLoss": "sklearn_calib.losses._embeddings.refinement_loss",
     "SupConLoss": "sklearn_calib.losses._embeddings.supcon",
+    "confidence_regions": "sklearn_calib.losses._focal.confidence_regions",
     "get_loss": "sklearn_calib.losses._base.loss_names",
     "get_loss_names": "sklearn_calib.losses._base.loss_names",
     "refinement_loss": "sklearn_calib.losses._embeddings.refinement_loss",

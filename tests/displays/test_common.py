@@ -1,7 +1,7 @@
 """Common tests of all displays. New displays are included automatically.
 
-A display is drawn by its method ``from_predictions``, ``from_history`` or
-``from_monitor``.
+A display is drawn by its method ``from_predictions``, ``from_history``,
+``from_monitor`` or ``from_loss``.
 """
 
 import inspect
@@ -37,8 +37,9 @@ OF_PREDICTIONS = [
 ]
 OF_MONITORS = [name for name, c in DISPLAYS.items() if hasattr(c, "from_monitor")]
 all_displays = pytest.mark.parametrize("name", DISPLAYS)
+OF_LOSSES = [name for name, c in DISPLAYS.items() if hasattr(c, "from_loss")]
 of_estimators = pytest.mark.parametrize(
-    "name", [name for name in DISPLAYS if name not in [*OF_MONITORS, *OF_SETS]]
+    "name", [n for n in DISPLAYS if n not in [*OF_MONITORS, *OF_SETS, *OF_LOSSES]]
 )
 of_predictions = pytest.mark.parametrize("name", OF_PREDICTIONS)
 X, CODES = load_iris(return_X_y=True)
@@ -84,6 +85,8 @@ def draw(classifier, network, monitor):
     def draw(display, /, *arguments, **options):
         if display in OF_MONITORS:
             return DISPLAYS[display].from_monitor(monitor, **options)
+        if display in OF_LOSSES:
+            return DISPLAYS[display].from_loss("focal", quantity="phi", **options)
         if display in OF_SETS:
             arguments, options = (Y, PVALUES), {"labels": np.sort(LABELS), **options}
         elif display not in OF_PREDICTIONS:
@@ -179,9 +182,10 @@ def test_methods_are_those_of_scikit_learn(name):
     """All have `ax` and `name`, and options are keyword-only."""
     cls = DISPLAYS[name]
     assert name.endswith("Display")
-    sources = {"from_predictions", "from_history", "from_monitor"} & {*dir(cls)}
-    assert sources, "add from_predictions, from_history or from_monitor"
-    if name not in OF_MONITORS:
+    sources = {"from_predictions", "from_history", "from_monitor", "from_loss"}
+    sources &= {*dir(cls)}
+    assert sources, "add from_predictions, from_history, from_monitor or from_loss"
+    if name not in [*OF_MONITORS, *OF_LOSSES]:
         sources.add("from_estimator")
     for method in (getattr(cls, s) for s in sources):
         options = inspect.signature(method).parameters
@@ -460,7 +464,12 @@ def test_estimator_without_probabilities(name):
 
 
 @pytest.mark.parametrize(
-    "name", [n for n in DISPLAYS if n not in {*OF_PREDICTIONS, *OF_MONITORS, *OF_SETS}]
+    "name",
+    [
+        name
+        for name in DISPLAYS
+        if name not in {*OF_PREDICTIONS, *OF_MONITORS, *OF_SETS, *OF_LOSSES}
+    ],
 )
 def test_nothing_was_recorded(name):
     with pytest.raises(TypeError, match="estimator must be a fitted NeuralClassifier"):
@@ -473,5 +482,6 @@ def test_nothing_was_recorded(name):
 
 @all_displays
 def test_unknown_options(name, draw):
-    with pytest.raises(TypeError, match="no_such_option"):
+    error = ValueError if name in OF_LOSSES else TypeError  # of the loss
+    with pytest.raises(error, match="no_such_option"):
         draw(name, no_such_option=1)
