@@ -89,6 +89,7 @@ def of_unknown_length(array):
         (maximum_calibration_error, {"n_bins": 3}),
         (classwise_calibration_error, {"average": "sum"}),
         (classwise_calibration_error, {"norm": "max", "labels": LABELS}),
+        (classwise_calibration_error, {"norm": 1.5, "labels": LABELS}),
     ],
 )
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

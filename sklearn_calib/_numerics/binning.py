@@ -404,7 +404,7 @@ def gap_error(
     weight: Floats,
     gap: Floats,
     correct: Array,
-    norm: str,
+    norm: str | float,
     *,
     reduce_bias: bool = False,
     average: str = "mean",
@@ -418,7 +418,7 @@ def gap_error(
 
 
 def isotonic_calibration_error(
-    confidence: Floats, correct: Array, sample_weight: Weights, norm: str
+    confidence: Floats, correct: Array, sample_weight: Weights, norm: str | float
 ) -> float:
     """Return the calibration error relative to the isotonic regression on confidence.
 
@@ -431,12 +431,13 @@ def isotonic_calibration_error(
     return float(gap_norm(mass, mass * (value - accuracy), norm))
 
 
-def gap_norm(weight: Floats, gap: Floats, norm: str) -> Any:
+def gap_norm(weight: Floats, gap: Floats, norm: str | float) -> Any:
     """Return the norm of the gaps between confidence and accuracy over the last axis.
 
     `gap` is the sum of confidence minus correctness over a bin's samples, `weight` the
     sum of their weights. "l1" is the mean absolute gap over the samples, "l2" the root
-    mean squared gap, "max" the largest gap of a bin. Empty bins are ignored.
+    mean squared gap, a number the power mean with this exponent, "max" the largest gap
+    of a bin. Empty bins are ignored.
     """
     total = weight.sum(axis=-1)
     if norm == "l1":
@@ -444,11 +445,26 @@ def gap_norm(weight: Floats, gap: Floats, norm: str) -> Any:
     gap_per_weight = gap / np.where(weight > 0, weight, 1.0)
     if norm == "l2":
         return np.sqrt((gap * gap_per_weight).sum(axis=-1) / total)
-    return np.abs(gap_per_weight).max(axis=-1)
+    if norm == "max":
+        return np.abs(gap_per_weight).max(axis=-1)
+    return _power_mean(np.abs(gap_per_weight), weight / total[..., None], float(norm))
+
+
+def _power_mean(values: Floats, weight: Any, power: float) -> Any:
+    """Return the weighted power mean of non-negative values over the last axis."""
+    # Powers of the ratios to the largest value do not underflow to a mean of zero.
+    largest = values.max(axis=-1, keepdims=True)
+    ratio = values / np.where(largest > 0, largest, 1.0)
+    mean = (weight * ratio**power).sum(axis=-1)
+    return largest[..., 0] * mean ** (1 / power)
 
 
 def debiased_error(
-    weight: Floats, gap: Floats, correct: Array, norm: str, average: str = "mean"
+    weight: Floats,
+    gap: Floats,
+    correct: Array,
+    norm: str | float,
+    average: str = "mean",
 ) -> float:
     """Return the debiased calibration error, given sums (n_classes, n_bins).
 
@@ -474,21 +490,24 @@ def debiased_error(
 
 
 def class_gap_norm(
-    weight: Floats, gap: Floats, norm: str, average: str = "mean"
+    weight: Floats, gap: Floats, norm: str | float, average: str = "mean"
 ) -> Any:
     """Return the norm of gaps (..., n_classes, n_bins), averaged over the classes.
 
-    For "l2", squares are averaged before taking the root; "max" is the maximum over all
-    classes.
+    Powers such as the squares of "l2" are averaged before taking the root; "max" is the
+    maximum over all classes.
     """
     return combine_classes(gap_norm(weight, gap, norm), norm, average)
 
 
-def combine_classes(errors: Floats, norm: str, average: str = "mean") -> Any:
+def combine_classes(errors: Floats, norm: str | float, average: str = "mean") -> Any:
     """Return the norm over all classes, given that of each class (..., n_classes)."""
     if norm == "max":
         return errors.max(axis=-1)
     combine = np.mean if average == "mean" else np.sum
     if norm == "l1":
         return combine(errors, axis=-1)
-    return np.sqrt(combine(errors**2, axis=-1))
+    if norm == "l2":
+        return np.sqrt(combine(errors**2, axis=-1))
+    weight = 1 / errors.shape[-1] if average == "mean" else 1.0
+    return _power_mean(errors, weight, float(norm))

@@ -35,6 +35,7 @@ SETTINGS = {
         {"reduce_bias": True},
         {"norm": "l2"},
         {"norm": "max"},
+        {"norm": 3},
         {"average": "sum"},
     ],
     "coverage_at_risk": [{"max_risk": 0.3}],
@@ -43,6 +44,7 @@ SETTINGS = {
         {},
         {"strategy": "quantile"},
         {"norm": "l2"},
+        {"norm": 1.5},
         {"n_bins": 1},
         {"n_bins": 1000},
         {"n_bins": "cube_root"},
@@ -52,6 +54,7 @@ SETTINGS = {
         {"strategy": "isotonic"},
         {"mode": "classwise"},
     ],
+    "excess_aurc_loss": [{}, {"optimum": "finite"}],
     "hosmer_lemeshow_test": [
         DRAWN,
         {"method": "asymptotic"},
@@ -85,7 +88,12 @@ SETTINGS = {
         {"mode": "classwise"},
     ],
     "net_benefit_score": [{"threshold": 0.2}],
-    "post_processing_gap": [{}, {"loss": "squared"}],
+    "post_processing_gap": [
+        {},
+        {"loss": "squared"},
+        {"loss": "focal"},
+        {"loss": "focal_calibration"},
+    ],
     "proper_calibration_error": [{}, {"loss": "brier", "recalibration": "isotonic"}],
     "refinement_error": [
         {},
@@ -99,6 +107,7 @@ SETTINGS = {
         {"recalibration": "bins"},
         {"loss": "log", "recalibration": "temperature"},
     ],
+    "smooth_calibration_error": [{}, {"mode": "classwise"}],
     "smooth_expected_calibration_error": [
         {},
         {"bandwidth": 0.01},

@@ -30,6 +30,7 @@ MEASURES = [
         ("l2", False),
         ("l2", True),
         ("max", False),
+        (1.5, False),
     ]
 ]
 

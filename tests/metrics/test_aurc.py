@@ -77,6 +77,36 @@ def test_mean_and_excess(reference):
                 assert value == pytest.approx(case["values"][name], rel=1e-12)
 
 
+def test_excess_over_the_best_order_of_the_samples():
+    """The best order has all correct predictions before all wrong ones."""
+    rng = np.random.default_rng(0)
+    confidence = rng.integers(60, 99, size=997) / 100
+    correct = rng.uniform(size=997) < confidence
+    problem = as_problem(confidence, correct)
+    wrong, risk = np.sort(~correct), np.mean(~correct)
+    excess = {
+        "finite": mean_area(wrong),
+        "asymptotic": risk + (1 - risk) * np.log(1 - risk),
+    }
+    for optimum, best in excess.items():
+        value = excess_aurc_loss(*problem, optimum=optimum)
+        assert value == pytest.approx(aurc_loss(*problem) - best, rel=1e-12)
+    # Weights count samples.
+    weight = np.arange(997) % 3
+    repeated = [np.repeat(each, weight, axis=0) for each in problem]
+    value = excess_aurc_loss(*problem, optimum="finite", sample_weight=weight)
+    assert value == pytest.approx(excess_aurc_loss(*repeated, optimum="finite"))
+
+
+@given(st.integers(0, 9), st.integers(0, 9))
+def test_excess_of_a_perfect_ranking(n_correct, n_wrong):
+    n_samples = n_correct + n_wrong + 1
+    problem = as_problem(
+        np.linspace(0.9, 0.6, n_samples), np.arange(n_samples) <= n_correct
+    )
+    assert excess_aurc_loss(*problem, optimum="finite", labels=[0, 1]) == 0
+
+
 @pytest.mark.parametrize(
     ("program", "loss"), [("zhou-01", "zero_one"), ("zhou-ce", clipped_log)]
 )

@@ -161,6 +161,7 @@ def test_bias_by_hand():
         ({"n_bins": 0}, "The 'n_bins' parameter.*Got 0"),
         ({"n_bins": "sweep", "mode": "classwise"}, "n_bins must be an integer.*sweep"),
         ({"reduce_bias": True, "norm": "max"}, "reduce_bias must be False with norm"),
+        ({"reduce_bias": True, "norm": 3}, "reduce_bias must be False with norm=3"),
         ({"reduce_bias": True, "strategy": "isotonic"}, 'False with strategy="isoton'),
         ({"return_n_bins": True, "strategy": "isotonic"}, "return_n_bins must be Fals"),
         ({"return_n_bins": 1.0}, "The 'return_n_bins' parameter.*Got 1.0"),

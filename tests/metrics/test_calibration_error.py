@@ -58,6 +58,59 @@ def test_classwise(reference):
         assert mode == value
 
 
+def loop_errors(y_true, proba, order, n_bins):
+    """Return sum_c E |gap|^order by plain loops over classes, bins and samples."""
+    total = 0
+    for code, column in enumerate(proba.T):
+        for low in range(n_bins):
+            of_bin = [
+                (p, y == code)
+                for p, y in zip(column, y_true, strict=True)
+                if low < p * n_bins <= low + 1 or (low == 0 and p == 0)
+            ]
+            if of_bin:
+                gap = sum(p - is_class for p, is_class in of_bin) / len(of_bin)
+                total += len(of_bin) / len(y_true) * abs(gap) ** order
+    return total
+
+
+@pytest.mark.parametrize("order", [1, 1.5, 2, 7])
+def test_orders(order):
+    """The mean over classes is within the root, in eq. 10 of Zhou et al. outside."""
+    rng = np.random.default_rng(0)
+    proba, y_true = rng.dirichlet(np.ones(4), size=60), rng.integers(0, 4, size=60)
+    total = loop_errors(y_true, proba, order, n_bins=7)
+    options = {"norm": order, "n_bins": 7}
+    value = classwise_calibration_error(y_true, proba, **options)
+    assert value == pytest.approx((total / 4) ** (1 / order), rel=1e-12)
+    value = classwise_calibration_error(y_true, proba, average="sum", **options)
+    assert value / 4 == pytest.approx(total ** (1 / order) / 4, rel=1e-12)
+    total = loop_errors(np.where(y_true == 3, 0, 1), proba[:, [3]], order, n_bins=7)
+    value = expected_calibration_error(y_true == 3, proba[:, 3], **options)
+    assert value == pytest.approx(total ** (1 / order), rel=1e-12)
+
+
+def test_two_means_over_four_classes():
+    """Gaps of 1/6, -1/6, 0 and 0: the root of 1/72, and a quarter of that of 1/18."""
+    y_true, proba = np.arange(8) % 4, np.tile([5 / 12, 1 / 12, 1 / 4, 1 / 4], (8, 1))
+    value = classwise_calibration_error(y_true, proba, norm=2)
+    assert value == pytest.approx(0.11785113019775793, rel=1e-12)
+    value = classwise_calibration_error(y_true, proba, norm=2, average="sum") / 4
+    assert value == pytest.approx(0.05892556509887896, rel=1e-12)
+
+
+def test_named_orders():
+    """Numbers and names agree, and powers of small gaps do not underflow."""
+    rng = np.random.default_rng(0)
+    proba, y_true = rng.dirichlet(np.ones(3), size=90), np.arange(90) % 3
+    for strategy in ("quantile", "isotonic"):
+        options = {"strategy": strategy}
+        for name, order in (("l1", 1), ("l2", 2), ("max", 1e6)):
+            expected = classwise_calibration_error(y_true, proba, norm=name, **options)
+            value = classwise_calibration_error(y_true, proba, norm=order, **options)
+            assert value == pytest.approx(expected, rel=2e-5)
+
+
 def test_published_values(shared_data):
     """ResNet-110 on CIFAR-10, Kull et al. 2019, and scaled by their temperature.
 
@@ -120,7 +173,8 @@ def test_the_positive_class_is_one_of_two():
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("norm", "l3"), ("mode", "all"), ("mode", 1)]
+    ("name", "value"),
+    [("norm", "l3"), ("norm", 0.5), ("mode", "all"), ("mode", 1)],
 )
 def test_bad_options(name, value):
     with pytest.raises(ValueError, match=f"'{name}' parameter .* Got {value!r}"):

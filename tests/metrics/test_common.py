@@ -108,6 +108,8 @@ RANGES = {
     "multicalibration_error(scale='noise')": (0, np.inf),
     "net_benefit_score": (-0.25, 1),
     "post_processing_gap": (0, 4),
+    "post_processing_gap(loss='focal')": (0, 37),
+    "post_processing_gap(loss='focal_calibration')": (0, 39),
     "post_processing_gap(loss='squared')": (0, 1),
     "proper_calibration_error": (-1, 37),
     "proper_calibration_error(loss='brier', recalibration='isotonic')": (0, 2),

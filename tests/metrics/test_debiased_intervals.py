@@ -125,6 +125,12 @@ def test_errors_with_bins_use_ece_interval(metric, options):
     )
 
 
+def test_no_interval_for_other_orders():
+    data = draw_classes(np.random.default_rng(0))
+    with pytest.raises(ValueError, match=r"The 'norm' parameter.*Got 3"):
+        bootstrap_interval(partial(expected_calibration_error, norm=3), *data)
+
+
 @pytest.mark.parametrize(("norm", "factor"), [("l1", 3), ("l2", 3**0.5), ("max", 1)])
 def test_sum_over_classes(norm, factor):
     data = draw_classes(np.random.default_rng(0))

@@ -109,6 +109,7 @@ def test_level_of_equal_errors(metric, n_samples, sample):
     [
         (partial(expected_calibration_error, strategy="quantile"), 0.375),
         (partial(expected_calibration_error, norm="l2"), np.sqrt(0.174375)),
+        (partial(expected_calibration_error, norm=3), np.cbrt(0.272109375 / 3)),
         (partial(classwise_calibration_error, average="sum"), 0.75),
         (maximum_calibration_error, 0.6),
         (ks_calibration_error, 0.375),

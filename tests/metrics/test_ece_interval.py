@@ -294,6 +294,7 @@ def test_weights_and_order(mode, strategy):
         ("top_label", "l2"),
         ("top_label", "max"),
         ("classwise", "l1"),
+        ("classwise", 1.5),
     ],
 )
 def test_consistency_bound_is_a_quantile(mode, norm):
@@ -330,7 +331,13 @@ def test_consistency_bound_by_hand():
 @pytest.mark.parametrize("function", [ece_interval, ece_consistency_bound])
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("n_resamples", 0), ("n_bins", 0), ("norm", "l3"), ("random_state", "a")],
+    [
+        ("n_resamples", 0),
+        ("n_bins", 0),
+        ("norm", "l3"),
+        ("norm", 0.5),
+        ("random_state", "a"),
+    ],
 )
 def test_bad_options(function, name, value):
     data = ([0.2, 0.8],) if function is ece_consistency_bound else ([0, 1], [0.2, 0.8])

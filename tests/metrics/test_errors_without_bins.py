@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 from sklearn.metrics import brier_score_loss
 
 from sklearn_calib.metrics import (
@@ -65,6 +66,29 @@ def test_smooth_weights_by_hand():
     y_true, y_proba = [1, 0], [0.45, 0.55]
     # Weights w and w - 0.1 and residuals 0.55 and -0.55, for half of the samples each.
     assert smooth_calibration_error(y_true, y_proba) == pytest.approx(0.0275)
+
+
+def test_smooth_weights_of_several_classes():
+    """By linear programming: one function of each probability, and the joint error.
+
+    The latter is the sum over classes for 1-Lipschitz functions of all probabilities.
+    """
+    rng = np.random.default_rng(0)
+    proba, y_true = rng.dirichlet(np.ones(3), size=25), np.arange(25) % 3
+    rows, columns = np.triu_indices(25, k=1)
+    matrix = np.eye(25)[rows] - np.eye(25)[columns]
+    distance = np.abs(proba[rows] - proba[columns])
+
+    def largest(residual, limit):
+        limits = np.vstack([matrix, -matrix]), np.tile(limit, 2)
+        return -linprog(-residual / 25, *limits, bounds=(-1, 1)).fun
+
+    residuals = (np.eye(3)[y_true] - proba).T
+    own = [largest(*pair) for pair in zip(residuals, distance.T, strict=True)]
+    joint = sum(largest(residual, distance.max(axis=1)) for residual in residuals)
+    value = smooth_calibration_error(y_true, proba, mode="classwise")
+    assert value == pytest.approx(np.mean(own), rel=1e-9)
+    assert 3 * value < joint
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -133,12 +157,12 @@ def test_root_brier_bounds_l2_errors(n_bins):
     assert classwise_calibration_error(y_true, proba, **options) <= bound
 
 
-@pytest.mark.parametrize("metric", [ks_calibration_error, smooth_calibration_error])
 @pytest.mark.parametrize(
-    ("mode", "message"),
+    ("metric", "mode", "message"),
     [
-        ("classwise", "The 'mode' parameter.*Got 'classwise'"),
-        ("positive", "requires two classes"),
+        (ks_calibration_error, "classwise", "The 'mode' parameter.*Got 'classwise'"),
+        (ks_calibration_error, "positive", "requires two classes"),
+        (smooth_calibration_error, "positive", "requires two classes"),
     ],
 )
 def test_bad_mode(metric, mode, message):

@@ -59,6 +59,22 @@ def test_squares(seed):
 
 
 @given(seed=st.integers(0, 2**32 - 1))
+def test_bounds_of_each_value_and_a_start(seed):
+    share, gaps, goal = draw_problem(seed)
+    bound = np.random.default_rng(seed).uniform(0.1, 1, size=(2, len(goal)))
+    gaps[0] = 1e-16
+    start = np.clip(-np.append(0, gaps.cumsum()) / 2, -bound.min() / 2, 0)
+    x = minimize_lipschitz(
+        lambda _: share * goal, np.zeros_like, gaps, bound=bound, start=start
+    )
+    assert_within_limits(x, gaps, bound.max())
+    sides = np.transpose([-bound[1], bound[0]])
+    limits = differences(len(goal)), np.tile(gaps, 2)
+    brute = linprog(share * goal, *limits, bounds=sides, method="highs")
+    assert share * goal @ x == pytest.approx(brute.fun, abs=1e-12)
+
+
+@given(seed=st.integers(0, 2**32 - 1))
 def test_linear_functions(seed):
     """The objective is linear, as for the smooth calibration error."""
     share, gaps, goal = draw_problem(seed)

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, strategies as st
-from scipy.optimize import linprog, minimize
+from scipy.optimize import linprog, minimize, minimize_scalar
 from scipy.special import expit, logit, softmax, xlog1py, xlogy
 
+from sklearn_calib import losses
 from sklearn_calib.calibrators import TemperatureScaling
 from sklearn_calib.metrics import post_processing_gap
 
@@ -17,8 +19,11 @@ def draw_problem(seed):
     return (rng.uniform(size=proba.size) < proba ** rng.uniform(0.2, 5)), proba
 
 
-def largest_drop(y_true, score, losses, slopes, bound):
-    """Return the largest reduction of the mean loss by a Lipschitz update."""
+def largest_drop(y_true, score, losses, slopes, bound=None):
+    """Return the largest reduction of the mean loss by a Lipschitz update.
+
+    It is at most `bound`, or by default keeps the score between 0 and 1.
+    """
     value, index = np.unique(score, return_inverse=True)
     before = losses(y_true, score).mean()
     gaps, matrix = np.diff(value), np.diff(np.eye(value.size), axis=0)
@@ -42,7 +47,7 @@ def largest_drop(y_true, score, losses, slopes, bound):
         after,
         np.zeros(value.size),
         jac=gradient,
-        bounds=[(-bound, bound)] * value.size,
+        bounds=[(-bound, bound) if bound else (1e-9 - v, 1 - 1e-9 - v) for v in value],
         constraints=limits if value.size > 1 else (),
         method="SLSQP",
         options={"ftol": 1e-15, "maxiter": 1000},
@@ -80,6 +85,92 @@ def test_one_group(loss, expected):
     y_true = [1] * 7 + [0] * 3
     value = post_processing_gap(y_true, [0.9] * 10, loss=loss)
     assert value == pytest.approx(expected, rel=1e-12)
+
+
+def focal(gamma, lambd):
+    """Return the loss of equations 10 to 12 of Liang et al. for two classes."""
+
+    def losses(y_true, proba):
+        true = np.where(y_true, proba, 1 - proba)
+        return -((1 - true) ** gamma) * np.log(true) + 2 * lambd * (1 - true) ** 2
+
+    return losses
+
+
+FOCAL = {
+    "focal": focal(gamma=3.0, lambd=0.0),
+    "focal_calibration": focal(gamma=2.0, lambd=1.0),
+}
+
+
+@pytest.mark.parametrize("loss", FOCAL)
+def test_focal_losses_of_one_group(loss):
+    """The best map is the minimiser of the loss, which is not the frequency."""
+    y_true = np.arange(10) < 7
+    best = minimize_scalar(
+        lambda p: FOCAL[loss](y_true, p).mean(),
+        bounds=(0.5, 0.7),
+        options={"xatol": 1e-12},
+    )
+    for proba in (0.9, 0.7, best.x):
+        expected = FOCAL[loss](y_true, proba).mean() - best.fun
+        value = post_processing_gap(y_true, [proba] * 10, loss=loss)
+        assert value == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+def test_focal_losses_are_those_of_training():
+    for loss, function in (
+        ("focal", losses.focal_loss),
+        ("focal_calibration", losses.focal_calibration_loss),
+    ):
+        logits = torch.tensor([[0.0, 2.0]], dtype=torch.float64)
+        for code in (0, 1):
+            expected = function(logits, torch.tensor([code])).item()
+            value = FOCAL[loss](code, expit(2.0))
+            assert value == pytest.approx(expected, rel=1e-12)
+
+
+def test_focal_calibration_can_have_the_larger_gap():
+    """By `minimize_scalar`. Theorem 4.5 of Liang et al. says that it never has."""
+    y_true, y_proba = [1] * 7 + [0] * 3, [0.9] * 10
+    gaps = [
+        post_processing_gap(y_true, y_proba, loss=loss, gamma=2)
+        for loss in ("focal", "focal_calibration")
+    ]
+    assert gaps == pytest.approx([0.40546145725825, 0.46783740224188], rel=1e-10)
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    gamma=st.sampled_from([0.0, 0.3, 1.0, 3.0]),
+    lambd=st.sampled_from([0.0, 0.5, 50.0]),
+)
+def test_focal_losses_by_a_general_solver(seed, gamma, lambd):
+    y_true, proba = draw_problem(seed)
+    loss = focal(gamma, lambd)
+    # By a complex step.
+    drop = largest_drop(
+        y_true, proba, loss, lambda y, v: loss(y, v + 1e-30j).imag / 1e-30
+    )
+    options = {"loss": "focal_calibration", "gamma": gamma, "lambd": lambd}
+    value = post_processing_gap(y_true, proba, labels=[False, True], **options)
+    assert value == pytest.approx(drop, abs=1e-7)
+
+
+@pytest.mark.parametrize("lambd", [0.0, 1.0, 1e4])
+def test_focal_losses_of_steep_probabilities(lambd):
+    """The slopes are infinite at the ends, from where the method does not converge."""
+    rng = np.random.default_rng(0)
+    y_true = rng.uniform(size=300) < expit(rng.logistic(size=300))
+    y_proba = np.clip(rng.normal(0.5, 0.5, size=300), 0, 1)
+    y_proba[::2] = expit(30 * rng.normal(size=150))
+    options = {"loss": "focal_calibration", "gamma": 3, "lambd": lambd}
+    value = post_processing_gap(y_true, y_proba, **options)
+    loss = focal(3, lambd)
+    before = loss(y_true, np.clip(y_proba, 2.0**-52, 1 - 2.0**-52)).mean()
+    # Constant maps are some of the maps.
+    best = min(loss(y_true, constant).mean() for constant in np.linspace(0.1, 0.9, 81))
+    assert before - best < value < before
 
 
 def test_one_group_that_newton_overshoots():
@@ -214,6 +305,8 @@ def test_temperature_scaling_of_a_resnet(shared_data):
     ("options", "message"),
     [
         ({"loss": "brier"}, "The 'loss' parameter.*Got 'brier'"),
+        ({"loss": "focal", "gamma": -1}, "The 'gamma' parameter.*Got -1"),
+        ({"lambd": np.inf}, "The 'lambd' parameter.*Got inf"),
         ({"mode": "classwise"}, "The 'mode' parameter.*Got 'classwise'"),
         ({"mode": "positive"}, "requires two classes"),
     ],

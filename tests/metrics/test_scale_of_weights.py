@@ -31,7 +31,7 @@ def problem():
     return codes, proba, rng.uniform(0.5, 2, size=N_SAMPLES)
 
 
-BINS = [{"strategy": "quantile"}, {"norm": "l2"}, {"n_bins": 150}]
+BINS = [{"strategy": "quantile"}, {"norm": "l2"}, {"norm": 3}, {"n_bins": 150}]
 ISOTONIC = {"strategy": "isotonic"}
 GROUPS = np.arange(N_SAMPLES) % 7
 # Options of each metric; None represents the defaults.
@@ -60,7 +60,7 @@ SETTINGS = {
     "net_benefit_score": [{"threshold": 0.2}],
     "overconfidence": [None, {"measure": "share"}],
     "underconfidence": [None, {"measure": "share"}],
-    "post_processing_gap": [None, {"loss": "squared"}],
+    "post_processing_gap": [None, {"loss": "squared"}, {"loss": "focal"}],
     "recalibration_test": [SEED],
     "proper_calibration_error": [
         None,
@@ -88,7 +88,7 @@ SETTINGS = {
 REPETITIONS = {
     "aurc_loss": [None, {"estimator": "harmonic"}, {"estimator": "population"}],
     "classwise_calibration_error": [{"reduce_bias": True}, {"n_bins": "cube_root"}],
-    "excess_aurc_loss": [None],
+    "excess_aurc_loss": [None, {"optimum": "finite"}],
     "expected_calibration_error": [
         {"reduce_bias": True},
         {"reduce_bias": True, "norm": "l2"},

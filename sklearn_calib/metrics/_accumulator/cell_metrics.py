@@ -158,7 +158,7 @@ def error_of_sums(
     sums: Floats,
     strategy: str,
     *,
-    norm: str = "l1",
+    norm: str | float = "l1",
     reduce_bias: bool = False,
     average: str = "mean",
 ) -> float:

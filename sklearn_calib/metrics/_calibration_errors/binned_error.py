@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
@@ -20,6 +21,7 @@ from sklearn_calib._validation.declarations import (
     BINS_OF_ERRORS,
     MODE,
     TARGETS,
+    Interval,
     StrOptions,
     declare_interval,
     validate_params,
@@ -32,7 +34,9 @@ from sklearn_calib._validation.samples import (
 from sklearn_calib._validation.types import Array, Floats, Options
 from sklearn_calib.metrics._binned_sums.sample_sums import dask_gap_sums
 
-NORM = {"norm": [StrOptions({"l1", "l2", "max"})]}
+NORM = {
+    "norm": [StrOptions({"l1", "l2", "max"}), Interval(Real, 1, None, closed="left")]
+}
 
 
 @overload
@@ -42,7 +46,7 @@ def expected_calibration_error(
     *,
     n_bins: int | str = ...,
     strategy: str = ...,
-    norm: str = ...,
+    norm: str | float = ...,
     reduce_bias: bool = ...,
     mode: str | None = ...,
     pos_label: Any = ...,
@@ -59,7 +63,7 @@ def expected_calibration_error(
     *,
     n_bins: int | str = ...,
     strategy: str = ...,
-    norm: str = ...,
+    norm: str | float = ...,
     reduce_bias: bool = ...,
     mode: str | None = ...,
     pos_label: Any = ...,
@@ -87,7 +91,7 @@ def expected_calibration_error(
     *,
     n_bins: int | str = 15,
     strategy: str = "uniform",
-    norm: str = "l1",
+    norm: str | float = "l1",
     reduce_bias: bool = False,
     mode: str | None = None,
     pos_label: Any = None,
@@ -125,15 +129,17 @@ def expected_calibration_error(
         calibration error over all classes (ACE), use "quantile" in
         :func:`classwise_calibration_error`.
 
-    norm : {"l1", "l2", "max"}, default="l1"
+    norm : {"l1", "l2", "max"} or float, default="l1"
         How the gaps of the bins are aggregated: their mean absolute value, weighted by
-        the number of samples; the root of their mean square; or the largest gap.
+        the number of samples; the root of their mean square; or the largest gap. A
+        number of at least 1 is the order of the error: the exponent of the power mean
+        of the gaps.
 
     reduce_bias : bool, default=False
         Whether to subtract an estimate of the upward bias, which is caused by the
         sampling noise of the accuracies. For a calibrated classifier, this removes most
-        of the error with norm "l2" and a part of it with "l1". Not available with "max"
-        or "isotonic".
+        of the error with norm "l2" and a part of it with "l1". Not available with other
+        norms or "isotonic".
 
     mode : {"top_label", "positive", "classwise"}, default=None
         Probability that is evaluated: that of the predicted class, of the positive
@@ -170,8 +176,9 @@ def expected_calibration_error(
     ------
     ValueError
         If the labels do not match the columns of `y_proba`, or `y_proba` contains
-        values that are not probabilities, or `reduce_bias` is used with "max" or
-        "isotonic", or `return_n_bins` is used with "isotonic".
+        values that are not probabilities, or `reduce_bias` is used with another norm
+        than "l1" or "l2" or with "isotonic", or `return_n_bins` is used with
+        "isotonic".
 
     See Also
     --------
@@ -374,7 +381,7 @@ def classwise_calibration_error(
     *,
     n_bins: int | str = 15,
     strategy: str = "uniform",
-    norm: str = "l1",
+    norm: str | float = "l1",
     reduce_bias: bool = False,
     average: str = "mean",
     pos_label: Any = None,
@@ -405,10 +412,11 @@ def classwise_calibration_error(
         as ties allow, or isotonic regression instead of bins, as in
         :func:`expected_calibration_error`.
 
-    norm : {"l1", "l2", "max"}, default="l1"
+    norm : {"l1", "l2", "max"} or float, default="l1"
         How the gaps of the bins are aggregated: their mean absolute value; the root of
-        their mean square, taken after the average over classes; or the largest gap of
-        all classes.
+        their mean square, taken after the average over classes; the largest gap of all
+        classes; or the power mean with an exponent of at least 1, also taken after the
+        average.
 
     reduce_bias : bool, default=False
         Whether to subtract an estimate of the upward bias, as in
@@ -439,8 +447,8 @@ def classwise_calibration_error(
     ------
     ValueError
         If the labels do not match the columns of `y_proba`, or `y_proba` contains
-        values that are not probabilities, or `reduce_bias` is used with "max" or
-        "isotonic".
+        values that are not probabilities, or `reduce_bias` is used with another norm
+        than "l1" or "l2" or with "isotonic".
 
     Notes
     -----
@@ -449,6 +457,12 @@ def classwise_calibration_error(
     \sum_k \sum_b \frac{n_{bk}}{n} |a_{bk} - c_{bk}|`. It is also known as the static
     calibration error (SCE), and with "quantile" bins as the adaptive calibration error
     (ACE) [2]_. Kull et al. [1]_ report the sum over classes.
+
+    For a norm of order :math:`\rho`, the mean is within the root: :math:`\bigl(
+    \frac{1}{K} \sum_k \sum_b \frac{n_{bk}}{n} |a_{bk} - c_{bk}|^\rho
+    \bigr)^{1/\rho}`. The factor :math:`1 / K` is outside of the root in [3]_ (eq. 10):
+    this is the value for `average="sum"`, divided by the number of classes. It is
+    :math:`K^{1 - 1/\rho}` times smaller.
 
     If there are many classes, most probabilities are in the first of the "uniform"
     bins. "quantile" bins then resolve the probabilities better.
@@ -487,12 +501,12 @@ def classwise_calibration_error(
     return binned_error(samples, n_bins, strategy, **options)[0]
 
 
-def check_reduce_bias(reduce_bias: bool, norm: str, strategy: str) -> None:
+def check_reduce_bias(reduce_bias: bool, norm: str | float, strategy: str) -> None:
     """Raise an error if `reduce_bias` is not available for the options."""
-    if reduce_bias and norm == "max":
+    if reduce_bias and norm not in {"l1", "l2"}:
         raise ValueError(
-            'reduce_bias must be False with norm="max", got True. Use norm="l1" or '
-            '"l2".'
+            f"reduce_bias must be False with norm={norm!r}, got True. Use "
+            'norm="l1" or "l2".'
         )
     if reduce_bias and strategy == "isotonic":
         raise ValueError(
@@ -506,7 +520,7 @@ def binned_error(
     n_bins: int | str,
     strategy: str,
     *,
-    norm: str,
+    norm: str | float,
     reduce_bias: bool,
     average: str = "mean",
 ) -> tuple[float, Any]:
@@ -564,7 +578,7 @@ def _column_gap_sums(samples: Any, n_bins: int | str, strategy: str) -> GapSums:
     return GapSums(*sums, n_bins)
 
 
-def _isotonic_error(samples: Any, norm: str, average: str) -> float:
+def _isotonic_error(samples: Any, norm: str | float, average: str) -> float:
     """Return the error relative to the isotonic regression."""
     errors = [
         isotonic_calibration_error(*data, norm) for data in samples_by_class(samples)

@@ -356,7 +356,7 @@ def calibrated_errors(
     weight: Floats,
     cells: Ints,
     shape: tuple[int, ...],
-    norm: str,
+    norm: str | float,
     n_resamples: int,
     rng: np.random.RandomState,
 ) -> Floats:

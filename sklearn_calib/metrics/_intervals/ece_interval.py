@@ -24,6 +24,7 @@ from sklearn_calib._validation.declarations import (
 from sklearn_calib._validation.probabilities import check_proba, check_sample_weight
 from sklearn_calib._validation.samples import Samples, read_samples, resolve_mode
 from sklearn_calib._validation.types import Array, Floats, Seed
+from sklearn_calib.metrics._calibration_errors.binned_error import NORM
 from sklearn_calib.metrics._intervals.bin_noise import (
     bin_cells,
     calibrated_errors,
@@ -236,7 +237,7 @@ def ece_interval(
         "sample_weight": TARGETS["sample_weight"],
         **BINS,
         **DRAWS,
-        "norm": [StrOptions({"l1", "l2", "max"})],
+        **NORM,
         **MODE,
         "level": BETWEEN_0_AND_1,
     }
@@ -247,7 +248,7 @@ def ece_consistency_bound(
     level: float = 0.95,
     n_bins: int | str = 15,
     strategy: str = "uniform",
-    norm: str = "l1",
+    norm: str | float = "l1",
     mode: str | None = None,
     sample_weight: ArrayLike | None = None,
     n_resamples: int = 1000,
@@ -277,7 +278,7 @@ def ece_consistency_bound(
         Binning strategy: bins of equal width, or bins with equal numbers of samples as
         far as ties allow.
 
-    norm : {"l1", "l2", "max"}, default="l1"
+    norm : {"l1", "l2", "max"} or float, default="l1"
         How the gaps of the bins are aggregated, as in
         :func:`expected_calibration_error`.
 

@@ -371,7 +371,7 @@ class GapError(NamedTuple):
     deviation: Floats  # (n_samples, n_columns)
     cells: Ints
     shape: tuple[int, int]
-    norm: str
+    norm: str | float
     average: str
     is_cumulated: bool
 

@@ -152,12 +152,13 @@ def aurc_loss(
     return ESTIMATORS[estimator](mass, total_loss)
 
 
-@validate_params(RANKING)
+@validate_params({**RANKING, "optimum": [StrOptions({"asymptotic", "finite"})]})
 def excess_aurc_loss(
     y_true: ArrayLike,
     y_proba: ArrayLike,
     *,
     confidence: Confidence = "msp",
+    optimum: str = "asymptotic",
     pos_label: Any = None,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
@@ -179,6 +180,10 @@ def excess_aurc_loss(
 
     confidence : str, callable or array-like of shape (n_samples,), default="msp"
         Confidence by which the samples are ranked, as in :func:`risk_coverage_curve`.
+
+    optimum : {"asymptotic", "finite"}, default="asymptotic"
+        Whether the subtracted area is that of a perfect ranking in the limit of many
+        samples, or that of a perfect ranking of these samples.
 
     pos_label : label, default=None
         Label of the class whose probabilities a 1-d array contains. By default, the
@@ -204,9 +209,9 @@ def excess_aurc_loss(
 
     Notes
     -----
-    The subtracted area is :math:`r + (1 - r) \log(1 - r)`, that of a perfect ranking in
-    the limit of many samples with error rate :math:`r` [1]_. A perfect ranking of
-    :math:`n` samples therefore has an excess of up to :math:`r / n`.
+    The "asymptotic" area is :math:`r + (1 - r) \log(1 - r)` for the error rate
+    :math:`r` [1]_. A perfect ranking of :math:`n` samples therefore has an excess of up
+    to :math:`r / n`, and of 0 with "finite".
 
     References
     ----------
@@ -222,10 +227,16 @@ def excess_aurc_loss(
     mass, total_loss, _ = rank(
         y_true, y_proba, confidence, "zero_one", labels, sample_weight, pos_label
     )
+    area = ESTIMATORS["mean"](mass, total_loss)
+    if optimum == "finite":
+        # All correct samples before all wrong ones, in parts of the same size as above,
+        # so that a perfect ranking has the same rounding errors.
+        best_mass = np.append(mass - total_loss, total_loss)
+        best_loss = np.append(np.zeros_like(mass), total_loss)
+        seen = best_mass > 0
+        return area - ESTIMATORS["mean"](best_mass[seen], best_loss[seen])
     risk = total_loss.sum() / mass.sum()
-    return ESTIMATORS["mean"](mass, total_loss) - float(
-        risk + xlogy(1 - risk, 1 - risk)
-    )
+    return area - float(risk + xlogy(1 - risk, 1 - risk))
 
 
 @validate_params({**RANKING, **LOSS})
