@@ -158,12 +158,11 @@ def test_focal_losses_by_a_general_solver(seed, gamma, lambd):
 
 
 @pytest.mark.parametrize("lambd", [0.0, 1.0, 1e4])
-def test_focal_losses_of_steep_probabilities(lambd):
+def test_focal_losses_of_zeros_and_ones(lambd):
     """The slopes are infinite at the ends, from where the method does not converge."""
     rng = np.random.default_rng(0)
     y_true = rng.uniform(size=300) < expit(rng.logistic(size=300))
     y_proba = np.clip(rng.normal(0.5, 0.5, size=300), 0, 1)
-    y_proba[::2] = expit(30 * rng.normal(size=150))
     options = {"loss": "focal_calibration", "gamma": 3, "lambd": lambd}
     value = post_processing_gap(y_true, y_proba, **options)
     loss = focal(3, lambd)
@@ -171,6 +170,14 @@ def test_focal_losses_of_steep_probabilities(lambd):
     # Constant maps are some of the maps.
     best = min(loss(y_true, constant).mean() for constant in np.linspace(0.1, 0.9, 81))
     assert before - best < value < before
+
+
+def test_focal_loss_of_values_closer_than_rounding():
+    """A half minus these values differs by more than they do."""
+    low, high = 3.04e-16, 3.06e-16
+    value = post_processing_gap([1, 0], [low, high], loss="focal")
+    # Both become 1/2, from -log(low) and 0.
+    assert value == pytest.approx(-np.log(low) / 2 - np.log(2) / 8, rel=1e-9)
 
 
 def test_one_group_that_newton_overshoots():
