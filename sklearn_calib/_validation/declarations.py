@@ -48,6 +48,9 @@ class IntervalKind:
     # Whether the metric is 0 for calibrated predictions, and its estimate biased
     # upward.
     is_error: bool = False
+    # Options with which the metric is not 0 for calibrated predictions, and its
+    # interval is that of any function.
+    unless: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     # Options of `ece_interval` that give the metric, or None if it has no bins.
     bins: dict | None = None
     # Power of the error to which noise adds: 2 for means of absolute gaps, 1 for
@@ -94,6 +97,8 @@ def interval_kind(metric: Metric) -> tuple[IntervalKind, dict[str, Any]]:
         kind, given = interval_kind(metric.args[0])
         kind = replace(kind, bins=None, is_cumulated=False)
         return kind, {**given, **metric.keywords}
+    if any(given.get(name) in values for name, values in kind.unless.items()):
+        return _RESAMPLED, given
     if given.get("strategy") == "isotonic":
         # Isotonic bins depend on the labels.
         kind = replace(kind, bins=None)

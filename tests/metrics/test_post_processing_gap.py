@@ -1,5 +1,7 @@
 """The post-processing gap: by hand, by general solvers, and between its bounds."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,7 @@ from scipy.special import expit, logit, softmax, xlog1py, xlogy
 
 from sklearn_calib import losses
 from sklearn_calib.calibrators import TemperatureScaling
-from sklearn_calib.metrics import post_processing_gap
+from sklearn_calib.metrics import bootstrap_interval, post_processing_gap
 
 
 def draw_problem(seed):
@@ -306,6 +308,18 @@ def test_temperature_scaling_of_a_resnet(shared_data):
     for loss, low, high in (("log", 0.1, 0.003), ("squared", 0.004, 0.001)):
         assert post_processing_gap(y_true, before, loss=loss) > low
         assert post_processing_gap(y_true, after, loss=loss) < high
+
+
+@pytest.mark.parametrize(("loss", "method"), [("log", "debiased"), ("focal", "bca")])
+def test_intervals_are_debiased_only_if_the_gap_of_calibration_is_zero(loss, method):
+    rng = np.random.default_rng(0)
+    proba = rng.integers(1, 10, size=100) / 10
+    data = partial(post_processing_gap, loss=loss), rng.uniform(size=100) < proba, proba
+    auto, named = (
+        bootstrap_interval(*data, method=each, n_resamples=50, random_state=0)
+        for each in ("auto", method)
+    )
+    assert auto == named
 
 
 @pytest.mark.parametrize(

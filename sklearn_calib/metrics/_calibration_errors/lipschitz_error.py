@@ -158,7 +158,7 @@ def _smooth_error(confidence: Floats, correct: Array, weight: Weights) -> float:
     return max(0.0, float(residual @ worst))
 
 
-@declare_interval(is_error=True, power=1)
+@declare_interval(is_error=True, power=1, unless={"loss": (*FOCAL_LOSSES,)})
 @validate_params(
     {
         **COLUMN,
