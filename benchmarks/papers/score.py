@@ -60,10 +60,11 @@ def read_logits(path):
 def score(logits):
     """Return a row without calibration and one for each calibration protocol.
 
-    Calibrators are fitted to the calibration split. "temperature by ECE" is the papers'
-    grid search on the same split. Two protocols leak: "lowest" reports the epoch with
-    the lowest ECE on the test set, and "temperature by training ECE" is fitted to the
-    training split. `valid_ece`, the ECE of the uncalibrated logits on the validation
+    Calibrators are fitted to the calibration split. "temperature by ECE" and, in bins
+    of equal mass, "temperature by adaptive ECE" are the papers' grid search on the same
+    split. Two protocols leak: "lowest" reports the epoch with the lowest ECE on the
+    test set, and "temperature by training ECE" is fitted to the training split.
+    `valid_ece`, the ECE of the uncalibrated logits on the validation
     split, is used to choose the parameters of losses.
     """
     test, y_test = logits["test"], logits["y_test"]
@@ -77,11 +78,15 @@ def score(logits):
         proba = model.predict_proba(test)
         rows.append(row(name, y_test, proba, proba_out, temperature))
     fits = {
-        "temperature by ECE": held_out,
-        "temperature by training ECE": (logits["train"], logits["y_train"]),
+        "temperature by ECE": ("uniform", held_out),
+        "temperature by adaptive ECE": ("quantile", held_out),
+        "temperature by training ECE": (
+            "uniform",
+            (logits["train"], logits["y_train"]),
+        ),
     }
-    for name, fit in fits.items():
-        temperature = lowest_ece_temperature(*fit)
+    for name, (strategy, fit) in fits.items():
+        temperature = lowest_ece_temperature(*fit, strategy)
         rows.append(row(name, y_test, softmax(test / temperature), None, temperature))
     if "lowest" in logits:
         rows.append(row("lowest", y_test, softmax(logits["lowest"]), None, 1.0))
@@ -94,9 +99,12 @@ def softmax_or_none(logits):
     return None if logits is None else softmax(logits)
 
 
-def lowest_ece_temperature(logits, y):
+def lowest_ece_temperature(logits, y, strategy):
     """Return the temperature of the papers' grid with the lowest ECE."""
-    errors = [expected_calibration_error(y, softmax(logits / T)) for T in GRID]
+    errors = [
+        expected_calibration_error(y, softmax(logits / T), strategy=strategy)
+        for T in GRID
+    ]
     return GRID[np.argmin(errors)]
 
 
