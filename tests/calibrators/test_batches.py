@@ -73,6 +73,7 @@ SORTING = [
     MetaCal(),
     MetaCal(coverage_accuracy=0.5, threshold_fraction=0.5, random_state=0),
     SplineCalibration(),
+    TemperatureScaling(objective="ece", strategy="quantile"),
     TopLabelCalibrator(),
     TopLabelCalibrator(HistogramBinning(n_bins=3), per_class=True, min_errors=1),
 ]

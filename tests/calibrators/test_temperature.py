@@ -80,15 +80,26 @@ def test_nll_is_at_its_minimum(n_classes):
 
 
 @pytest.mark.parametrize("n_bins", [5, 15])
-def test_ece_is_at_the_first_minimum_of_the_grid(n_bins):
+@pytest.mark.parametrize("strategy", ["uniform", "quantile"])
+@pytest.mark.parametrize("grid", [None, [8, 2.75, 6, 1, 4.25]])
+@pytest.mark.parametrize("has_weights", [False, True])
+def test_ece_is_at_the_first_minimum_of_the_grid(n_bins, strategy, grid, has_weights):
+    """Logits of a few values give tied confidences; some weights are zero."""
     logits, y = make_overconfident(200)
-    grid = [i / 10 for i in range(1, 101)]
-    errors = []
-    for temperature in grid:
+    logits = 3 * (logits / 3).round()
+    weight = np.random.default_rng(1).integers(4, size=200) if has_weights else None
+    bins = {"n_bins": n_bins, "strategy": strategy}
+    errors = {}
+    for temperature in sorted(grid or [i / 10 for i in range(1, 101)]):
         proba = softmax(logits / temperature, axis=1)
-        errors.append(top_label_ece(proba, y, n_bins))
-    calibrator = TemperatureScaling(objective="ece", n_bins=n_bins, from_logits=True)
-    assert calibrator.fit(logits, y).temperature_ == grid[errors.index(min(errors))]
+        errors[temperature] = expected_calibration_error(
+            y, proba, labels=range(5), sample_weight=weight, **bins
+        )
+    calibrator = TemperatureScaling(
+        objective="ece", grid=grid, from_logits=True, **bins
+    )
+    calibrator.fit(logits, y, weight)
+    assert calibrator.temperature_ == min(errors, key=errors.get)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -184,6 +195,12 @@ def test_probabilities_of_zero_are_half_of_the_smallest():
         ({"objective": "brier"}, "'objective' parameter.*a str among.*Got 'brier'"),
         ({"n_bins": 0}, r"'n_bins' parameter.*\[1, inf\).*Got 0"),
         ({"n_bins": 1.5}, "'n_bins' parameter.*Got 1.5"),
+        ({"strategy": "arcsine"}, "'strategy' parameter.*Got 'arcsine'"),
+        (
+            {"objective": "ece", "grid": [0.0, 1.0]},
+            r"grid must .*got \[0.0, 1.0\]. Pass",
+        ),
+        ({"objective": "ece", "grid": []}, r"grid must .*got \[\]. Pass"),
     ],
 )
 def test_bad_parameters(params, message):

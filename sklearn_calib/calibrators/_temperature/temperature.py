@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._expressions.rows import softmax
 from sklearn_calib._expressions.symbol import Values
-from sklearn_calib._numerics.binning import bin_index, check_most_bins, interior_edges
+from sklearn_calib._numerics.binning import bin_sums, check_most_bins
 from sklearn_calib._numerics.sample_blocks import Block, Blocks
 from sklearn_calib._solvers.temperature_fit import fit_temperature
 from sklearn_calib._state.schema import POSITIVE, Number, Spec
+from sklearn_calib._validation.arrays import as_numbers, shown
 from sklearn_calib._validation.declarations import COUNT, StrOptions
 from sklearn_calib._validation.fit_warnings import warn
 from sklearn_calib._validation.samples import top_label
-from sklearn_calib._validation.types import Floats
+from sklearn_calib._validation.types import Array, Floats
 from sklearn_calib.calibrators._base.online_calibrator import (
     LossParts,
     OnlineParameters,
@@ -42,12 +47,20 @@ class TemperatureScaling(_OnlineCalibrator):
     objective : {"nll", "ece"}, default="nll"
         Objective that T minimises on the data of `fit`. "nll" is the negative
         log-likelihood (log loss), minimised in full precision. "ece" is the top-label
-        expected calibration error, minimised on the grid 0.1, 0.2, ..., 10.0, as in
-        papers on training losses [2]_; for ties, the smallest T is chosen. The grid is
-        not adapted to the scale of the logits.
+        expected calibration error, minimised on a grid, as in papers on training
+        losses; for ties, the smallest T is chosen.
 
     n_bins : int, default=15
-        Number of bins of equal width for `objective="ece"`.
+        Number of bins for `objective="ece"`.
+
+    strategy : {"uniform", "quantile"}, default="uniform"
+        Whether the bins for `objective="ece"` have equal width [2]_, or equal weight at
+        each temperature [3]_. With "quantile", `fit` stores a number for each sample
+        and temperature.
+
+    grid : array-like of shape (n_temperatures,), default=None
+        Positive temperatures for `objective="ece"`. None is the grid 0.1, 0.2, ...,
+        10.0 of [2]_ and [3]_, which is not adapted to the scale of the logits.
 
     from_logits : bool, default=False
         Whether `X` contains logits. It is not inferred from the values.
@@ -103,6 +116,9 @@ class TemperatureScaling(_OnlineCalibrator):
        Dokania, "Calibrating Deep Neural Networks using Focal Loss", NeurIPS 2020,
        section 5.
 
+    .. [3] A. Ghosh, T. Schaaf and M. Gormley, "AdaFocal: Calibration-aware Adaptive
+       Focal Loss", NeurIPS 2022, section 6 and table 1.
+
     Examples
     --------
     >>> import numpy as np
@@ -125,13 +141,23 @@ class TemperatureScaling(_OnlineCalibrator):
         **_OnlineCalibrator._parameter_constraints,
         "objective": [StrOptions({"ece", "nll"})],
         "n_bins": COUNT,
+        "strategy": [StrOptions({"uniform", "quantile"})],
+        "grid": ["array-like", None],
     }
 
     def __init__(
-        self, *, objective: str = "nll", n_bins: int = 15, from_logits: bool = False
+        self,
+        *,
+        objective: str = "nll",
+        n_bins: int = 15,
+        strategy: str = "uniform",
+        grid: ArrayLike | None = None,
+        from_logits: bool = False,
     ) -> None:
         self.objective = objective
         self.n_bins = n_bins
+        self.strategy = strategy
+        self.grid = grid
         self.from_logits = from_logits
 
     @property
@@ -143,7 +169,8 @@ class TemperatureScaling(_OnlineCalibrator):
             self.temperature_ = fit_temperature(data)
         else:
             check_most_bins(self.n_bins, data.n_samples)
-            self.temperature_ = _search_ece(data, self.n_bins)
+            grid = ECE_GRID if self.grid is None else _check_grid(self.grid)
+            self.temperature_ = _search_ece(data, grid, self.n_bins, self.strategy)
 
     def _calibrate(self, logits: Values) -> Values:
         return softmax(logits / self.temperature_)
@@ -161,22 +188,47 @@ class TemperatureScaling(_OnlineCalibrator):
         self.temperature_ = float(1 / parameters[0, 0])
 
 
-def _search_ece(data: Blocks, n_bins: int) -> float:
+def _check_grid(grid: Any) -> Floats:
+    """Return the temperatures in increasing order."""
+    values = np.unique(as_numbers(grid, "grid").astype(np.float64))
+    if len(values) == 0 or not 0 < values[0] <= values[-1] < np.inf:
+        raise ValueError(
+            f"grid must contain finite positive temperatures, got {shown(grid)}. Pass "
+            "such numbers, or None for 0.1, 0.2, ..., 10.0."
+        )
+    return values
+
+
+def _search_ece(data: Blocks, grid: Floats, n_bins: int, strategy: str) -> float:
     """Return the smallest temperature of the grid with the lowest ECE."""
-    edges = interior_edges(np.zeros(1), n_bins=n_bins, strategy="uniform")
-    gaps = np.zeros((len(ECE_GRID), n_bins))
-    for logits, codes, weight in data:
-        correct = top_label(logits)[1] == codes
-        for gap, temperature in zip(gaps, ECE_GRID, strict=True):
-            confidence = softmax(logits / temperature).max(axis=1)
-            index = bin_index(confidence, edges)
-            gap += np.bincount(index, weight * (confidence - correct), n_bins)
+
+    def summands(block: Block) -> Iterator[Array]:
+        """Yield weights, correctness, and the confidence at each temperature."""
+        yield block.weight
+        yield top_label(block.logits)[1] == block.codes
+        for temperature in grid:
+            yield softmax(block.logits / temperature).max(axis=1)
+
+    gaps = np.zeros((len(grid), n_bins))
+    # The edges of quantile bins depend on all samples.
+    is_uniform = strategy == "uniform"
+    for parts in map(summands, data) if is_uniform else [data.collect(summands)]:
+        weight, correct, *confidences = parts
+        for gap, confidence in zip(gaps, confidences, strict=True):
+            sums = bin_sums(
+                confidence,
+                correct,
+                n_bins=n_bins,
+                strategy=strategy,
+                sample_weight=weight,
+            )
+            gap += sums.confidence - sums.correct
     errors = np.abs(gaps).sum(axis=1)
-    best = float(ECE_GRID[np.argmin(errors)])
-    if best in (ECE_GRID[0], ECE_GRID[-1]):
+    best = float(grid[np.argmin(errors)])
+    if best in (grid[0], grid[-1]):
         warn(
             f"The lowest ECE is at the end of the grid, T = {best:g}. Rescale the "
-            'logits, or use objective="nll".',
+            'logits, pass another grid, or use objective="nll".',
             ConvergenceWarning,
         )
     return best
