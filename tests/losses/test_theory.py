@@ -7,10 +7,13 @@ Theorems of Charoenphakdee et al. 2021, Tao et al. 2023 (section 4) and Liang et
 2025 (section 4) are tested; two of them do not hold as stated.
 """
 
+import hypothesis.strategies as st
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
 from scipy.optimize import minimize
+from scipy.special import entr, log_softmax, rel_entr
 
 from sklearn_calib.losses import (
     BrierLoss,
@@ -142,6 +145,36 @@ def test_tie_minimises_dual_focal():
     off_ties, tied = (expected_loss(loss, z, eta)[0] for z in (np.log(q), [0.0, 0.0]))
     assert off_ties == pytest.approx(0.0785, abs=5e-4)
     assert tied == pytest.approx(0.5**5 * np.log(2), rel=1e-12)
+
+
+@pytest.mark.parametrize("kind", [FocalLoss, DualFocalLoss])
+@pytest.mark.parametrize("is_soft", [False, True])
+@given(
+    gamma=st.floats(0, 20), n_classes=st.integers(2, 6), seed=st.integers(0, 2**32 - 1)
+)
+def test_focal_is_bounded_by_divergence_and_entropy(
+    kind, is_soft, gamma, n_classes, seed
+):
+    """FL >= KL(y || p) - gamma H(p): Mukhoti et al. 2020, section 4.
+
+    Their proof keeps the entropy of soft y, by which cross-entropy exceeds KL, up to
+    the last step, and needs gamma >= 1. The bound also holds below: the weight is at
+    least 1 + gamma log(1 - p_t), and log(p_t) log(1 - p_t) <= H(p). The weight of the
+    dual focal loss is not smaller.
+    """
+    rng = np.random.default_rng(seed)
+    logits = rng.uniform(0, 20, (100, 1)) * rng.normal(size=(100, n_classes))
+    y = np.eye(n_classes)[rng.integers(n_classes, size=100)]
+    if is_soft:
+        y = rng.dirichlet(np.full(n_classes, 0.3), size=100)
+    log_p = log_softmax(logits, axis=1)
+    p = np.exp(log_p)
+    entropy = -(p * log_p).sum(axis=1)
+    divergence = rel_entr(y, p).sum(axis=1)
+    target = torch.tensor(y if is_soft else y.argmax(axis=1))
+    value = kind(gamma=gamma, reduction="none")(torch.tensor(logits), target).numpy()
+    bound = divergence + entr(y).sum(axis=1) - gamma * entropy
+    assert (value >= bound - 1e-13 * (1 + divergence)).all()
 
 
 def stationary_posterior(q, gamma, *, whole):
