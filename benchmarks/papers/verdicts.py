@@ -241,7 +241,8 @@ def main():
             print(f"\nRatio to {BASELINE}: {data}, {size}\n{table}")
     for size, results in sizes.items():
         for data, part in results.groupby("data", sort=False):
-            print(f"\nMeans: {data}, {size}\n{by_protocol(part).mul(100).round(2)}")
+            means = by_protocol(part).mul(100).round(2).fillna("-")
+            print(f"\nMeans: {data}, {size}\n{means}")
             print(f"\nECE, ratio to the last epoch: {data}, {size}")
             print(to_last_epoch(part))
 

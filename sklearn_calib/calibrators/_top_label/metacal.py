@@ -95,6 +95,12 @@ class MetaCal(Calibrator):
     report that the accuracy decreases from 95 % to 78 % on CIFAR-10, and from 77 % to
     40 % on CIFAR-100.
 
+    Uniform probabilities are part of the optimal calibration map: if the entropy
+    separated correct from wrong predictions, a confidence of 1 for the former and of
+    1 / K for the latter would minimise the largest ECE over all binnings ([1]_,
+    proposition 3; [2]_, equation 14). To lower the class-wise ECE, [2]_ limits the
+    confidence of the latter to 1 / 2 (equation 17).
+
     The largest possible `coverage_accuracy` is about the accuracy of the 5 % of samples
     with the lowest entropy. With a value below the accuracy of all samples, no sample
     is rejected.
@@ -113,7 +119,7 @@ class MetaCal(Calibrator):
 
     .. [2] H. Zhou, S. G. Gruber, T. Popordanoska and M. B. Blaschko, "Revisiting
        Reweighted Risk for Calibration: AURC, Focal Loss, and Inverse Focal Loss",
-       arXiv:2505.23463, 2025, tables 5 and 8.
+       arXiv:2505.23463, 2025, equations 14 and 17, tables 5 and 8.
 
     Examples
     --------

@@ -424,7 +424,10 @@ class AdaDualFocalLoss(AdaFocalLoss, function=ada_dual_focal_loss):
     tensor(0.0141)
     """
 
-    formula = r"`dual_focal` with the $\gamma$ of the bin of $p_t - q$"
+    formula = (
+        r"`dual_focal` with the $\gamma$ of the bin of $p_t - q$, "
+        r"$(1 + p_t - q)^{|\gamma|} (-\log p_t)$ for $\gamma < 0$"
+    )
     _largest_gamma = 100.0  # 1 - p_t + q may be rounded to a number above 1
 
     def __init__(

@@ -75,7 +75,8 @@ def dual_focal_loss(
         averaged.
     gamma : float, default=5.0
         Exponent of the weight, at least 0. With 0, the loss is cross-entropy. The
-        authors tune it for each data set, between 2 and 6.
+        authors tune it for each data set, between 2 and 6 in their code. In table 13
+        of [1]_, 5 has the lowest ECE of 2, 3, 4, 5 and 10 on CIFAR-10.
     competitor : {"largest", 2, 3, "mean2", "mean3", "mean"} or float, default="largest"
         Definition of q, which is subtracted from p_t, the probability of the true
         class: a function of the probabilities strictly below p_t, or a constant. These
@@ -127,7 +128,7 @@ def dual_focal_loss(
     References
     ----------
     .. [1] L. Tao, M. Dong and C. Xu, "Dual Focal Loss for Calibration", ICML 2023,
-       equation 3 and table 4.
+       equation 3 and tables 4 and 13.
 
     Examples
     --------

@@ -82,6 +82,10 @@ def focal_loss(
     -----
     The gradient flows through the weight.
 
+    The loss is at least :math:`KL(y \,\|\, p) - \gamma H(p)`, where y is the target
+    and H(p) the entropy of the predicted probabilities. A larger gamma thus favours a
+    higher entropy [2]_.
+
     The loss is not proper. With gamma above 0, the minimiser of the expected loss is
     less confident than the true probabilities if its largest probability is at least
     0.5. With many classes of similar probability it may be more confident. Tune gamma,

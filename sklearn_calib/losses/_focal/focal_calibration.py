@@ -91,6 +91,9 @@ def focal_calibration_loss(
 
     Notes
     -----
+    Appendix A.10 of [1]_ selects (gamma, lambd) by calibration error: (2, 0.5), (3,
+    0.5) or (4, 1.5) for networks on images, and (4, 3), (4, 4) or (5, 4.5) on texts.
+
     Some implementations average the distance over the C classes. Their weight is then
     ``C * lambd``.
 

@@ -148,6 +148,9 @@ def regularized_aurc_loss(
     The spread is at least 0.2 so that the gradient through the ranks is smaller than
     that of the base loss while the confidences are nearly equal, early in training.
 
+    The negative entropy is that of the probabilities. Table 3 of [1]_ prints it with
+    the logits, whose logarithm is not defined if they are negative.
+
     The gradient also flows through the weights (equations 40 to 44 of [1]_). This part
     lowers the confidence of samples with a large loss and raises that of the others.
 
