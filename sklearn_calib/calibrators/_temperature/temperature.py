@@ -211,10 +211,10 @@ def _search_ece(data: Blocks, grid: Floats, n_bins: int, strategy: str) -> float
 
     gaps = np.zeros((len(grid), n_bins))
     # The edges of quantile bins depend on all samples.
-    is_uniform = strategy == "uniform"
-    for parts in map(summands, data) if is_uniform else [data.collect(summands)]:
-        weight, correct, *confidences = parts
-        for gap, confidence in zip(gaps, confidences, strict=True):
+    whole = [iter(data.collect(summands))] if strategy == "quantile" else None
+    for values in whole or map(summands, data):
+        weight, correct = next(values), next(values)
+        for gap, confidence in zip(gaps, values, strict=True):
             sums = bin_sums(
                 confidence,
                 correct,
