@@ -76,6 +76,7 @@ RESPONSES = re.compile(
 WITHOUT_RESPONSE = {
     "calibrators/_combined/per_label_calibrator.py": "calibrators of the package",
     "calibrators/_groups/group_calibrator.py": "a calibrator of the package",
+    "deployment/_density_ratio.py": "a CalibratedClassifier",
     "deployment/_repairs.py": "a calibrator of the package",
     "estimators/_calibrated/calibrated.py": "pairs, which call it",
     "estimators/_calibrated/fold_calibrators.py": "calibrators of the package",

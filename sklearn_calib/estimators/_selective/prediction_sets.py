@@ -54,6 +54,13 @@ def _draw(rng: np.random.RandomState, proba: Floats) -> Floats:
     return rng.uniform(size=(len(proba), 1 + proba.shape[1]))
 
 
+def _weight_of_new(sample_weight: Any, proba: Floats) -> Floats:
+    """Return the positive weights of new samples, which are 1 by default."""
+    weight = check_sample_weight(sample_weight, proba)
+    tiny = np.finfo(np.float64).tiny
+    return np.ones(len(proba)) if weight is None else np.maximum(weight, tiny)
+
+
 class PredictionSetClassifier(
     RoutingMixin, ClassifierMixin, MetaEstimatorMixin, DocumentedEstimator
 ):
@@ -178,6 +185,12 @@ class PredictionSetClassifier(
     A sample with weight 2 counts as two held-out samples, so the guarantee holds for
     weights that are numbers of samples. Their scale matters: n is their sum.
 
+    If the distribution of the features has changed (covariate shift), the weights are
+    the ratios of the new density to the old one, such as those of
+    :class:`~sklearn_calib.deployment.DensityRatioEstimator`, for `fit` and for
+    `predict_set`. With a single split, the coverage is then guaranteed for exact
+    ratios, whose common factor does not matter [6]_.
+
     `predict_proba` is that of the classifier, averaged over the folds. The sets depend
     on the probabilities, so calibrating first may change their sizes, and never their
     guarantee: `PredictionSetClassifier(CalibratedClassifier(classifier))`.
@@ -195,6 +208,8 @@ class PredictionSetClassifier(
        World", Springer, 2005, sections 2.2 and 4.5.
     .. [5] V. Vovk, "Cross-conformal predictors", Annals of Mathematics and Artificial
        Intelligence 74, 2015.
+    .. [6] R. J. Tibshirani, R. Foygel Barber, E. J. Candès and A. Ramdas, "Conformal
+       Prediction Under Covariate Shift", NeurIPS 2019, corollary 1.
 
     Examples
     --------
@@ -309,8 +324,10 @@ class PredictionSetClassifier(
         weight = np.ones(len(codes)) if weight is None else weight.astype(np.float64)
         self._calibrate(held_out, [(codes[test], weight[test]) for test in tests])
         copy_features(self.estimators_[0], self)
-        self._fitted_level = self.confidence_level
-        self._warn_of_full_sets()
+        self._checked_level = None
+        if sample_weight is None:  # else the weights of new samples matter, too
+            self._checked_level = self.confidence_level
+            self._warn_of_full_sets(np.ones(1))
         return self
 
     def _calibrate(self, held_out: Any, targets: Any) -> None:
@@ -343,23 +360,31 @@ class PredictionSetClassifier(
         """Return the total weight of the held-out samples, of each class or all."""
         return np.sum([[sums[-1] for _, sums in each] for each in self._tables], axis=0)
 
-    def _warn_of_full_sets(self) -> None:
-        """Warn if the level puts a class into every set, whatever its score is."""
+    def _warn_of_full_sets(self, weight: Floats) -> None:
+        """Warn if the level puts a class into a set, whatever its score is.
+
+        `weight` are the weights of the new samples.
+        """
         limit = 1 - self.confidence_level + LEVEL_ROUNDING
-        total = self._held_out_weight()
-        is_few = 1 / (total + 1) > limit
+        total, weight = self._held_out_weight(), weight[:, None]
+        fraction = weight / (total + weight)
+        is_few = fraction > limit
         if is_few.any():
-            self._warn(
-                is_few,
-                f"needs at least {ceil(1 / limit - 1)} held-out samples"
-                f"{' of each class' * (len(is_few) > 1)}, got {total.min():g}. Use "
-                "more samples or a lower confidence_level.",
-            )
+            needed, found = ceil(1 / limit - 1), f"{1 / fraction.max() - 1:g}"
+            samples = "held-out samples" + " of each class" * (len(total) > 1)
+            reason = f"needs at least {needed} {samples}, got {found}. Use"
+            if self._checked_level is None or (weight != 1).any():
+                reason = (
+                    f"needs {samples} with at least {needed} times the weight of the "
+                    f"new sample, got {found} times. Pass weights on the same scale to "
+                    "fit and predict_set, or use"
+                )
+            self._warn(is_few, f"{reason} more samples or a lower confidence_level.")
         # The score of "lac" is infinite for a probability of zero.
         end = np.array(np.inf)
         finite = [[weight_below(one, end) for one in each] for each in self._tables]
         n_zero = total - np.sum(finite, axis=0)
-        is_tied = ((n_zero + 1) / (total + 1) > limit) & ~is_few
+        is_tied = ((n_zero + weight) / (total + weight) > limit) & ~is_few
         if is_tied.any():
             self._warn(
                 is_tied,
@@ -370,24 +395,34 @@ class PredictionSetClassifier(
             )
 
     def _warn(self, is_full: Bools, reason: str) -> None:
-        """Warn that all classes, or those of the tables, are in every set."""
+        """Warn of the samples (rows) with all classes, or those of the tables."""
+        is_class = is_full.any(axis=0)
         which = "All classes"
-        if not is_full.all():
-            which = f"The classes {shown(self.classes_[is_full].tolist())}"
+        if not is_class.all():
+            which = f"The classes {shown(self.classes_[is_class].tolist())}"
+        n_full, n_new = is_full.any(axis=1).sum(), len(is_full)
+        where = "every set" if n_full == n_new else f"{n_full} of {n_new} sets"
         level = f"confidence_level={self.confidence_level}"
-        warnings.warn(f"{which} are in every set: {level} {reason}", UserWarning)
+        warnings.warn(f"{which} are in {where}: {level} {reason}", UserWarning)
 
-    def predict_pvalue(self, X: MatrixLike) -> Floats:
+    def predict_pvalue(
+        self, X: MatrixLike, sample_weight: ArrayLike | None = None
+    ) -> Floats:
         """Return the conformal p-value of each class.
 
         A class is in the set of `predict_set` if its p-value is above
-        `1 - confidence_level`. A p-value is 1 plus the number of held-out samples with
-        at least the score of the class, divided by 1 plus their number.
+        `1 - confidence_level`. A p-value is the weight of the sample plus the total
+        weight of the held-out samples with at least the score of the class, divided by
+        the weight of the sample plus that of all held-out samples.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Data in the form that the classifier accepts.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights of the samples, on the scale of those in `fit`, such as
+            density ratios, see Notes. By default, they are 1.
 
         Returns
         -------
@@ -398,7 +433,8 @@ class PredictionSetClassifier(
         members = self._members(X)
         self._validate_params()  # some may be changed after fit
         rng = check_random_state(self._random_state)
-        n_held_out = self._held_out_weight()
+        weight = _weight_of_new(sample_weight, members[0])
+        total = self._held_out_weight()
         pvalue = np.empty(members[0].shape)
         for rows in row_blocks(*members[0].shape):
             uniform = _draw(rng, members[0][rows])
@@ -406,7 +442,8 @@ class PredictionSetClassifier(
                 self._below(tables, proba[rows], uniform)
                 for tables, proba in zip(self._tables, members, strict=True)
             )
-            pvalue[rows] = (n_held_out - below + 1) / (n_held_out + 1)
+            own = weight[rows, None]
+            pvalue[rows] = (total - below + own) / (total + own)
         if not self.allow_empty:
             predicted = np.mean(members, axis=0).argmax(axis=1)
             pvalue[np.arange(len(pvalue)), predicted] = 1
@@ -428,7 +465,9 @@ class PredictionSetClassifier(
         columns = zip(tables, scores.T, strict=True)
         return np.column_stack([weight_below(*column) for column in columns])
 
-    def predict_set(self, X: MatrixLike) -> Bools:
+    def predict_set(
+        self, X: MatrixLike, sample_weight: ArrayLike | None = None
+    ) -> Bools:
         """Return which classes are in the set of each sample.
 
         Parameters
@@ -436,14 +475,17 @@ class PredictionSetClassifier(
         X : array-like of shape (n_samples, n_features)
             Data in the form that the classifier accepts.
 
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the samples, see :meth:`predict_pvalue`.
+
         Returns
         -------
         y_set : ndarray of shape (n_samples, n_classes), dtype bool
             Columns are in the order of `classes_`.
         """
-        pvalue = self.predict_pvalue(X)
-        if self.confidence_level != self._fitted_level:
-            self._warn_of_full_sets()
+        pvalue = self.predict_pvalue(X, sample_weight)
+        if sample_weight is not None or self.confidence_level != self._checked_level:
+            self._warn_of_full_sets(_weight_of_new(sample_weight, pvalue))
         return pvalue > 1 - self.confidence_level + LEVEL_ROUNDING
 
     def predict(self, X: MatrixLike) -> Array:
