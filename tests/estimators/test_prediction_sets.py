@@ -386,6 +386,66 @@ def test_weights_are_repetitions(per_class):
     assert (plain.predict_pvalue(X) != model.predict_pvalue(X)).any()
 
 
+@pytest.mark.parametrize("per_class", [False, True])
+@all_scores
+def test_weights_of_new_samples_by_the_definition(score, per_class):
+    """Equation 6 of Tibshirani, Foygel Barber, Candès and Ramdas (2019), with loops."""
+    rng = np.random.default_rng(0)
+    (X, y), (X_new, _) = draw(rng, 60), draw(rng, 20)
+    weight, new_weight = rng.exponential(size=60), rng.exponential(size=20)
+    params = {"conformity_score": score, "per_class": per_class}
+    model = recorded(**params, k_reg=1, random_state=Draws(0.5, 0.5))
+    found = model.fit(X, y, weight).predict_pvalue(X_new, new_weight)
+
+    def score_of(proba, k):
+        """Return the score of a class, without ties, for draws of 0.5."""
+        if score == "lac":
+            return 1 - proba[k]
+        penalty = 0.01 * max(0, np.sum(proba >= proba[k]) - 1) * (score == "raps")
+        return proba[proba > proba[k]].sum() + 0.5 * proba[k] + penalty
+
+    held_out = [score_of(*pair) for pair in zip(X, y, strict=True)]
+    for i, k in product(range(20), range(4)):
+        above, total = new_weight[i], new_weight[i]
+        for each, label, w in zip(held_out, y, weight, strict=True):
+            if label == k or not per_class:
+                total += w
+                above += w * (each >= score_of(X_new[i], k))
+        assert found[i, k] == pytest.approx(above / total, rel=1e-9)
+
+
+def test_the_scale_of_the_weights_cancels():
+    """Also of those that sum to one, as ratios do after a normalisation."""
+    rng = np.random.default_rng(0)
+    (X, y), (X_new, _) = draw(rng, 60), draw(rng, 20)
+    weight, new_weight = rng.exponential(size=60), rng.exponential(size=20)
+    expected = recorded().fit(X, y, weight).predict_set(X_new, new_weight)
+    scale = 1 / weight.sum()
+    model = recorded().fit(X, y, scale * weight)
+    assert_array_equal(model.predict_set(X_new, scale * new_weight), expected)
+    message = r"All classes are in every set: .* 9 times the .* got 1 times\. Pass"
+    with pytest.warns(UserWarning, match=message):
+        assert model.predict_set(X_new).all()
+
+
+def test_a_large_weight_fills_a_set():
+    X, y = draw(np.random.default_rng(0), 300)
+    model, weight = recorded().fit(X, y), np.ones(300)
+    weight[7] = 60
+    message = r"All classes are in 1 of 300 sets: .* 9 times .* got 5 times"
+    with pytest.warns(UserWarning, match=message):
+        y_set = model.predict_set(X, weight)
+    expected = model.predict_set(X)
+    expected[7] = True
+    assert_array_equal(y_set, expected)
+    # A class without held-out samples is in every set, also for a weight of zero.
+    with pytest.warns(UserWarning, match="of each class, got 0"):
+        model = recorded(per_class=True).fit(X[y > 0], y[y > 0])
+    assert model.predict_pvalue(X, np.arange(300))[0, 0] == 1
+    with pytest.raises(ValueError, match="sample_weight must be non-negative"):
+        model.predict_set(X, -weight)
+
+
 def test_metadata_are_routed():
     X, y = make_data()
     weight = np.where(y == 0, 5.0, 1.0)
