@@ -99,8 +99,10 @@ from sklearn_calib.metrics._selective.risk_coverage_curve import (
     risk_coverage_curve,
 )
 from sklearn_calib.metrics._selective.set_coverage import (
+    class_coverage_error,
     mean_set_size_loss,
     set_coverage_score,
+    size_stratified_coverage_error,
 )
 
 __all__ = [
@@ -112,6 +114,7 @@ __all__ = [
     "calibration_belt_test",
     "calibration_decision_loss",
     "calibration_slope",
+    "class_coverage_error",
     "classwise_calibration_error",
     "consistency_test",
     "coverage_at_risk",
@@ -154,6 +157,7 @@ __all__ = [
     "root_brier_score_loss",
     "score_decomposition",
     "set_coverage_score",
+    "size_stratified_coverage_error",
     "smooth_calibration_error",
     "smooth_expected_calibration_error",
     "spiegelhalter_test",

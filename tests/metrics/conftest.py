@@ -140,6 +140,7 @@ OF_POSTERIORS = "compares two posteriors: the laws are in test_posterior_confide
 NOT_HELD = {
     "CalibrationAccumulator": "keeps sums, and is a class: see test_accumulator.py",
     "bootstrap_interval": OF_A_METRIC,
+    "class_coverage_error": OF_SETS,
     "consistency_test": OF_A_METRIC,
     "difference_test": OF_A_METRIC,
     "ece_consistency_bound": "takes no labels",
@@ -155,6 +156,7 @@ NOT_HELD = {
     "per_group": OF_A_METRIC,
     "per_label": OF_A_METRIC,
     "set_coverage_score": OF_SETS,
+    "size_stratified_coverage_error": OF_SETS,
     "underconfidence": OF_POSTERIORS,
     "worst_group": OF_A_METRIC,
 }

@@ -13,11 +13,13 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn_calib import PredictionSetClassifier
 from sklearn_calib.metrics import (
     bootstrap_interval,
+    class_coverage_error,
     get_scorer,
     get_scorer_names,
     mean_set_size_loss,
     per_group,
     set_coverage_score,
+    size_stratified_coverage_error,
     worst_group,
 )
 
@@ -25,11 +27,24 @@ Y_TRUE = np.array(["ant", "ant", "bee", "bee", "cat", "cat"])
 Y_SET = np.array(
     [[1, 0, 0], [1, 1, 0], [1, 0, 0], [0, 1, 1], [0, 0, 0], [1, 1, 1]], dtype=bool
 )
-METRICS = {set_coverage_score: 4 / 6, mean_set_size_loss: 9 / 6}
-both_metrics = pytest.mark.parametrize("metric", METRICS)
+# Classes have the coverages 1, 1/2 and 1/2; sizes 0 and 1 have 1/3, and 2 and 3 have 1.
+METRICS = {
+    set_coverage_score: 4 / 6,
+    mean_set_size_loss: 9 / 6,
+    class_coverage_error: (0.1 + 0.4 + 0.4) / 3,
+    size_stratified_coverage_error: 0.9 - 1 / 3,
+}
+# Without the class "cat".
+WITHOUT_CAT = {
+    set_coverage_score: 3 / 4,
+    mean_set_size_loss: 6 / 4,
+    class_coverage_error: (0.1 + 0.4) / 2,
+    size_stratified_coverage_error: 0.9 - 1 / 2,
+}
+every_metric = pytest.mark.parametrize("metric", METRICS)
 
 
-@both_metrics
+@every_metric
 @pytest.mark.parametrize(
     "convert",
     [
@@ -47,7 +62,7 @@ def test_values_by_hand(metric, convert):
     assert value == pytest.approx(METRICS[metric], rel=1e-12)
 
 
-@both_metrics
+@every_metric
 def test_labels_in_another_order_and_absent_classes(metric):
     order = [2, 0, 1]
     labels = np.array(["ant", "bee", "cat"])[order]
@@ -55,16 +70,40 @@ def test_labels_in_another_order_and_absent_classes(metric):
     assert permuted == pytest.approx(METRICS[metric])
     some = Y_TRUE != "cat"
     value = metric(Y_TRUE[some], Y_SET[some], labels=["ant", "bee", "cat"])
-    assert value == pytest.approx({1: 3 / 4, 0: 6 / 4}[metric is set_coverage_score])
+    assert value == pytest.approx(WITHOUT_CAT[metric])
     with pytest.raises(ValueError, match="Pass labels="):
         metric(Y_TRUE[some], Y_SET[some])
 
 
-@both_metrics
+@every_metric
 def test_weights_are_repetitions(metric):
     weight = np.array([0, 3, 1, 2, 1, 0])
     expected = metric(Y_TRUE.repeat(weight), Y_SET.repeat(weight, axis=0))
     assert metric(Y_TRUE, Y_SET, sample_weight=weight) == pytest.approx(expected)
+
+
+def test_errors_by_the_definition():
+    """Formulas of the papers, with loops over the classes and the authors' strata."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(12, size=500)
+    y_set = rng.uniform(size=(500, 12)) < rng.uniform(size=(500, 1))
+    is_in, size = y_set[np.arange(500), y], y_set.sum(axis=1)
+    weight = rng.exponential(size=500)
+    strata = [(0, 1), (2, 3), (4, 6), (7, 10), (11, 100), (101, 1000)]
+
+    def error(is_of_group):
+        return abs(np.average(is_in[is_of_group], weights=weight[is_of_group]) - 0.6)
+
+    options = {"confidence_level": 0.6, "sample_weight": weight}
+    by_class = [error(y == k) for k in range(12)]
+    found = class_coverage_error(y, y_set, **options)
+    assert found == pytest.approx(np.mean(by_class), rel=1e-12)
+    by_size = [error((size >= low) & (size <= high)) for low, high in strata[:5]]
+    found = size_stratified_coverage_error(y, y_set, **options)
+    assert found == pytest.approx(max(by_size), rel=1e-12)
+    by_size = [error(size <= 4), error(size > 4)]
+    found = size_stratified_coverage_error(y, y_set, size_limits=[4], **options)
+    assert found == pytest.approx(max(by_size), rel=1e-12)
 
 
 def test_groups_and_classes():
@@ -82,7 +121,7 @@ def test_groups_and_classes():
     assert 0.5 < low < 4 / 6 < high < 0.8
 
 
-@both_metrics
+@every_metric
 @pytest.mark.parametrize(
     ("y_set", "message"),
     [
@@ -106,7 +145,12 @@ def test_bad_sets(metric, y_set, message):
         metric(Y_TRUE, y_set)
 
 
-SCORERS = {"neg_mean_set_size": mean_set_size_loss, "set_coverage": set_coverage_score}
+SCORERS = {
+    "neg_class_coverage_error": class_coverage_error,
+    "neg_mean_set_size": mean_set_size_loss,
+    "neg_size_stratified_coverage_error": size_stratified_coverage_error,
+    "set_coverage": set_coverage_score,
+}
 all_scorers = pytest.mark.parametrize("name", SCORERS)
 
 

@@ -64,8 +64,10 @@ from sklearn_calib.metrics._selective.risk_coverage_curve import (
     risk_at_coverage,
 )
 from sklearn_calib.metrics._selective.set_coverage import (
+    class_coverage_error,
     mean_set_size_loss,
     set_coverage_score,
+    size_stratified_coverage_error,
 )
 
 
@@ -106,7 +108,7 @@ def get_scorer(
     as `neg_l2_calibration_error`, evaluate the probability of the positive class, which
     is the second of `estimator.classes_` or `pos_label`.
 
-    The scorers "set_coverage" and "neg_mean_set_size" call `predict_set` instead, which
+    Scorers of sets, such as "set_coverage", call `predict_set` instead, which
     classifiers such as :class:`~sklearn_calib.PredictionSetClassifier` have.
 
     Scorers of groups, such as `neg_multicalibration_error`, receive `groups` by
@@ -232,6 +234,7 @@ _SCORERS = {
         refinement_error, loss="brier", recalibration="isotonic"
     ),
     "neg_calibration_decision": _negative(calibration_decision_loss, mode="top_label"),
+    "neg_class_coverage_error": _of_sets(class_coverage_error, -1),
     "neg_classwise_adaptive_ece": _negative(
         classwise_calibration_error, strategy="quantile"
     ),
@@ -274,6 +277,7 @@ _SCORERS = {
     "neg_refinement": _negative(refinement_error),
     "neg_risk_at_80_percent_coverage": _negative(risk_at_coverage, coverage=0.8),
     "neg_root_brier": _negative(root_brier_score_loss),
+    "neg_size_stratified_coverage_error": _of_sets(size_stratified_coverage_error, -1),
     "neg_smooth_calibration_error": _negative(
         smooth_calibration_error, mode="top_label"
     ),

@@ -7,9 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._validation.declarations import TARGETS, validate_params
+from sklearn_calib._validation.declarations import (
+    BETWEEN_0_AND_1,
+    TARGETS,
+    validate_params,
+)
 from sklearn_calib._validation.samples import read_class_values
-from sklearn_calib._validation.types import Bools, Ints, Weights
+from sklearn_calib._validation.types import Bools, Floats, Ints, Weights
 
 OF_SETS = {
     "y_true": TARGETS["y_true"],
@@ -62,6 +66,8 @@ def set_coverage_score(
     See Also
     --------
     mean_set_size_loss : Mean number of classes in a set.
+    class_coverage_error : Coverage of the classes.
+    size_stratified_coverage_error : Coverage of sets of different sizes.
     sklearn_calib.PredictionSetClassifier : Classifier that predicts sets.
 
     Notes
@@ -145,6 +151,171 @@ def mean_set_size_loss(
     """
     sets, _, weight = _read_sets(y_true, y_set, labels, sample_weight)
     return float(np.average(sets.sum(axis=1), weights=weight))
+
+
+@validate_params({**OF_SETS, "confidence_level": BETWEEN_0_AND_1})
+def class_coverage_error(
+    y_true: ArrayLike,
+    y_set: ArrayLike,
+    *,
+    confidence_level: float = 0.9,
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    r"""Class coverage gap (CovGap) of prediction sets.
+
+    It is the mean over the classes of the absolute difference between the coverage of
+    the class and the confidence level [1]_. Lower is better.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        True labels, of any type.
+
+    y_set : array-like of shape (n_samples, n_classes)
+        Whether each class is in the set of each sample, as booleans or as 0 and 1, such
+        as the result of `predict_set`.
+
+    confidence_level : float, default=0.9
+        Wanted coverage, in (0, 1).
+
+    labels : array-like of shape (n_classes,), default=None
+        Labels of the columns of `y_set`, such as `estimator.classes_`. By default,
+        the sorted distinct values of `y_true`, which must then contain every class.
+
+    sample_weight : array-like of shape (n_samples,), default=None
+        Sample weights. A weight of 2 is equivalent to including the sample twice.
+
+    Returns
+    -------
+    error : float
+        In [0, 1].
+
+    Raises
+    ------
+    ValueError
+        If the labels do not match the columns of `y_set`, or `y_set` contains other
+        values than 0 and 1.
+
+    See Also
+    --------
+    size_stratified_coverage_error : Coverage of sets of different sizes.
+    set_coverage_score : Coverage of all samples.
+
+    Notes
+    -----
+    With the coverage :math:`c_k` of the samples of class k, it is
+    :math:`\frac{1}{K} \sum_k |c_k - \text{confidence\_level}|`, where K is the number
+    of classes with samples. The paper multiplies it by 100. Random differences of
+    classes with few samples increase it.
+
+    References
+    ----------
+    .. [1] T. Ding, A. N. Angelopoulos, S. Bates, M. I. Jordan and R. J. Tibshirani,
+       "Class-Conditional Conformal Prediction with Many Classes", NeurIPS 2023.
+
+    Examples
+    --------
+    >>> from sklearn_calib.metrics import class_coverage_error
+    >>> y_set = [[1, 0], [1, 1], [1, 0], [0, 1]]
+    >>> value = class_coverage_error([0, 0, 1, 1], y_set)  # coverages 1 and 0.5
+    >>> round(value, 3)
+    0.25
+    """
+    sets, codes, weight = _read_sets(y_true, y_set, labels, sample_weight)
+    errors = _errors_of_groups(codes, sets, codes, weight, confidence_level)
+    return float(errors.mean())
+
+
+@validate_params(
+    {**OF_SETS, "confidence_level": BETWEEN_0_AND_1, "size_limits": ["array-like"]}
+)
+def size_stratified_coverage_error(
+    y_true: ArrayLike,
+    y_set: ArrayLike,
+    *,
+    confidence_level: float = 0.9,
+    size_limits: ArrayLike = (1, 3, 6, 10, 100),
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    """Size-stratified coverage violation (SSCV) of prediction sets.
+
+    It is the largest absolute difference between the coverage of sets of similar size
+    and the confidence level [1]_. Lower is better.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        True labels, of any type.
+
+    y_set : array-like of shape (n_samples, n_classes)
+        Whether each class is in the set of each sample, as booleans or as 0 and 1, such
+        as the result of `predict_set`.
+
+    confidence_level : float, default=0.9
+        Wanted coverage, in (0, 1).
+
+    size_limits : array-like of shape (n_limits,), default=(1, 3, 6, 10, 100)
+        Largest size of each stratum but the last. The default is that of the authors'
+        program: sizes 0 and 1, 2 and 3, 4 to 6, 7 to 10, 11 to 100, and above.
+
+    labels : array-like of shape (n_classes,), default=None
+        Labels of the columns of `y_set`, such as `estimator.classes_`. By default,
+        the sorted distinct values of `y_true`, which must then contain every class.
+
+    sample_weight : array-like of shape (n_samples,), default=None
+        Sample weights. A weight of 2 is equivalent to including the sample twice.
+
+    Returns
+    -------
+    error : float
+        In [0, 1].
+
+    Raises
+    ------
+    ValueError
+        If the labels do not match the columns of `y_set`, or `y_set` contains other
+        values than 0 and 1.
+
+    See Also
+    --------
+    class_coverage_error : Coverage of the classes.
+    set_coverage_score : Coverage of all samples.
+
+    Notes
+    -----
+    Sets whose coverage depends on their size are too small for difficult samples, or
+    too large. Strata without samples are ignored, and those with few samples have a
+    large random error.
+
+    References
+    ----------
+    .. [1] A. N. Angelopoulos, S. Bates, J. Malik and M. I. Jordan, "Uncertainty Sets
+       for Image Classifiers using Conformal Prediction", ICLR 2021.
+
+    Examples
+    --------
+    >>> from sklearn_calib.metrics import size_stratified_coverage_error
+    >>> y_set = [[1, 0], [1, 1], [1, 0], [0, 1]]
+    >>> value = size_stratified_coverage_error([0, 0, 1, 1], y_set)  # 2 / 3 and 1
+    >>> round(value, 3)
+    0.233
+    """
+    sets, codes, weight = _read_sets(y_true, y_set, labels, sample_weight)
+    strata = np.searchsorted(np.sort(size_limits), sets.sum(axis=1))
+    errors = _errors_of_groups(strata, sets, codes, weight, confidence_level)
+    return float(errors.max())
+
+
+def _errors_of_groups(
+    groups: Ints, sets: Bools, codes: Ints, weight: Weights, level: float
+) -> Floats:
+    """Return the absolute errors of the coverages of groups that have samples."""
+    weight = np.ones(len(codes)) if weight is None else weight
+    total = np.bincount(groups, weight)
+    covered = np.bincount(groups, weight * sets[np.arange(len(codes)), codes])
+    return np.abs(covered[total > 0] / total[total > 0] - level)
 
 
 def _read_sets(
