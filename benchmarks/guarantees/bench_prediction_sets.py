@@ -17,6 +17,14 @@ deviation are "law mean" and "law sd"; "aps" and "raps" break the ties of zeros.
 is how often the coverage is at or below the 5 % quantile of this distribution, which
 happens with the probability "law low". The "bound" is the guaranteed mean. With
 thresholds of each class, "coverage" is that of the class with the lowest mean coverage.
+
+With `--shift`, the new samples have other features than the held-out ones, for which
+the labels are noisier. The sets of "lac" are unweighted, or weighted by the exact ratio
+of the densities or by that of `DensityRatioEstimator`, from as many new samples:
+
+    python benchmarks/guarantees/bench_prediction_sets.py --shift --n-samples 1000 \
+        --repeats 200 --output sets_output.csv
+
 Rows that are in the output file already are not measured again.
 """
 
@@ -30,9 +38,11 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import betabinom
 from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold
 from sklearn.naive_bayes import GaussianNB
 
+from sklearn_calib.deployment import DensityRatioEstimator
 from sklearn_calib.estimators import PredictionSetClassifier
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "studies"))
@@ -51,6 +61,39 @@ SETS = {
 PROBABILITIES = ["distinct", "rounded", "equal", "zeros", "trained"]
 HAVE_LAW = {(name, "distinct") for name in ("lac", "aps", "raps")}
 HAVE_LAW |= {("aps", "zeros"), ("raps", "zeros")}
+SHIFTED = ["unweighted", "exact ratios", "estimated ratios"]
+
+
+def draw_shifted(rng, shift, n_samples):
+    """Return five features, of which the first has the mean `shift`, and labels."""
+    X = rng.normal(size=(n_samples, 5)) + shift * np.eye(5)[0]
+    noise = 0.15 + 0.5 * np.maximum(X[:, 0] + 0.5, 0)
+    return X, np.digitize(X[:, 1] + noise * rng.normal(size=n_samples), [-0.8, 0, 0.8])
+
+
+def measure_shifted(name, n_samples, repeats, seed):
+    """Return the columns of one row."""
+    rng = np.random.default_rng(seed)
+    classifier = LogisticRegression().fit(*draw_shifted(rng, 0, 1000))
+    model = PredictionSetClassifier(FrozenEstimator(classifier), confidence_level=LEVEL)
+    found = []
+    for _ in range(repeats):
+        X, y = draw_shifted(rng, 0, n_samples)
+        X_known, _ = draw_shifted(rng, 1, n_samples)
+        X_new, y_new = draw_shifted(rng, 1, N_NEW)
+        weight = new_weight = None
+        if name == "exact ratios":  # of normal distributions with the means 0 and 1
+            weight, new_weight = (np.exp(each[:, 0] - 0.5) for each in (X, X_new))
+        elif name == "estimated ratios":
+            ratio = DensityRatioEstimator().fit(X, X_known)
+            weight, new_weight = ratio.source_weight_, ratio.predict_weight(X_new)
+        with warnings.catch_warnings():  # of full sets for large weights
+            warnings.simplefilter("ignore", UserWarning)
+            y_set = model.fit(X, y, weight).predict_set(X_new, new_weight)
+        found.append((y_set[np.arange(N_NEW), y_new].mean(), y_set.sum(axis=1).mean()))
+    (mean, size), sd = np.mean(found, axis=0), np.std(found, axis=0)[0]
+    bound = f"{LEVEL:.4f}" if name == "exact ratios" else ""
+    return f"{mean:.4f}", bound, "", f"{sd:.4f}", "", "", "", f"{size:.3f}", repeats
 
 
 def draw(rng, kind, n_samples):
@@ -129,6 +172,7 @@ def main():
     parser.add_argument(
         "--probabilities", nargs="+", choices=PROBABILITIES, default=PROBABILITIES
     )
+    parser.add_argument("--shift", action="store_true")
     parser.add_argument(
         "--n-samples", type=int, nargs="+", default=[30, 100, 300, 3000]
     )
@@ -140,7 +184,12 @@ def main():
     def row(name, kind, n_samples):
         return measure(name, kind, n_samples, args.repeats, args.seed)
 
+    def row_of_shift(name, _, n_samples):
+        return measure_shifted(name, n_samples, args.repeats, args.seed)
+
     keys = product(args.sets, args.probabilities, args.n_samples)
+    if args.shift:
+        keys, row = product(SHIFTED, ["shift"], args.n_samples), row_of_shift
     add_missing(args.output, FIELDS, keys, row)
     print(args.output.read_text("utf-8"))
 

@@ -56,9 +56,9 @@ class DensityRatioEstimator(MetaEstimatorMixin, DocumentedEstimator):
     classifier_ : CalibratedClassifier
         The fitted classifier. Its class 1 is the target.
 
-    source_weight_ : ndarray of shape (n_source,)
-        Weights of the source samples in `fit`, each from classifiers and calibrators
-        that were not fitted to the sample. Their mean is about 1.
+    source_weight_, target_weight_ : ndarray of shape (n_source,), (n_target,)
+        Weights of the samples in `fit`, each from classifiers and calibrators that were
+        not fitted to the sample. The mean of the source weights is about 1.
 
     effective_n_samples_ : float
         Effective number of source samples, :math:`(\sum w)^2 / \sum w^2`.
@@ -172,7 +172,8 @@ class DensityRatioEstimator(MetaEstimatorMixin, DocumentedEstimator):
             )
         self._prior_odds = (~is_target).sum() / is_target.sum()
         self._largest = self.max_weight or np.sqrt(n_source)
-        self.source_weight_ = self._ratio(proba[:n_source])
+        weight = self._ratio(proba)
+        self.source_weight_, self.target_weight_ = np.split(weight, [n_source])
         self.effective_n_samples_ = effective_n_samples(self.source_weight_)
         if self.effective_n_samples_ < max(FEW, SMALL * n_source):
             warnings.warn(
@@ -198,7 +199,7 @@ class DensityRatioEstimator(MetaEstimatorMixin, DocumentedEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Samples that are not in `X_source`, whose weights are in `source_weight_`.
+            Samples that were not passed to `fit`.
 
         Returns
         -------
