@@ -536,6 +536,17 @@ def monitor(kind):
     return of_variants(kind.update, use)
 
 
+def density_ratio(kind):
+    """Yield the weights of the samples of two halves, and of all."""
+
+    def call():
+        X, _ = samples(4)
+        model = kind().fit(X[:60], X[60:])
+        return model.source_weight_, model.target_weight_, model.predict_weight(X)
+
+    yield "", call
+
+
 def temperature_accumulator(kind):
     """Yield the predictions of the calibrator of an accumulator."""
 
@@ -625,6 +636,7 @@ OWN = {
     "calibrators.get_calibrator": registered,
     "datasets.corrupt_images": images,
     "deployment.CalibrationMonitor": monitor,
+    "deployment.DensityRatioEstimator": density_ratio,
     "deployment.PriorShiftClassifier": estimator,
     "estimators.ConvNet": network,
     "estimators.MLP": network,

@@ -20,7 +20,8 @@ thresholds of each class, "coverage" is that of the class with the lowest mean c
 
 With `--shift`, the new samples have other features than the held-out ones, for which
 the labels are noisier. The sets of "lac" are unweighted, or weighted by the exact ratio
-of the densities or by that of `DensityRatioEstimator`, from as many new samples:
+of the densities, or by that of `DensityRatioEstimator` with as many new samples and
+logistic regression, which is of the right form, or boosting (a quarter of the draws):
 
     python benchmarks/guarantees/bench_prediction_sets.py --shift --n-samples 1000 \
         --repeats 200 --output sets_output.csv
@@ -37,6 +38,7 @@ from pathlib import Path
 
 import numpy as np
 from scipy.stats import betabinom
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold
@@ -61,7 +63,12 @@ SETS = {
 PROBABILITIES = ["distinct", "rounded", "equal", "zeros", "trained"]
 HAVE_LAW = {(name, "distinct") for name in ("lac", "aps", "raps")}
 HAVE_LAW |= {("aps", "zeros"), ("raps", "zeros")}
-SHIFTED = ["unweighted", "exact ratios", "estimated ratios"]
+SHIFTED = {
+    "unweighted": None,
+    "exact ratios": None,
+    "estimated ratios": DensityRatioEstimator(),
+    "boosted ratios": DensityRatioEstimator(HistGradientBoostingClassifier()),
+}
 
 
 def draw_shifted(rng, shift, n_samples):
@@ -84,8 +91,8 @@ def measure_shifted(name, n_samples, repeats, seed):
         weight = new_weight = None
         if name == "exact ratios":  # of normal distributions with the means 0 and 1
             weight, new_weight = (np.exp(each[:, 0] - 0.5) for each in (X, X_new))
-        elif name == "estimated ratios":
-            ratio = DensityRatioEstimator().fit(X, X_known)
+        elif SHIFTED[name] is not None:
+            ratio = SHIFTED[name].fit(X, X_known)
             weight, new_weight = ratio.source_weight_, ratio.predict_weight(X_new)
         with warnings.catch_warnings():  # of full sets for large weights
             warnings.simplefilter("ignore", UserWarning)
@@ -185,7 +192,8 @@ def main():
         return measure(name, kind, n_samples, args.repeats, args.seed)
 
     def row_of_shift(name, _, n_samples):
-        return measure_shifted(name, n_samples, args.repeats, args.seed)
+        repeats = args.repeats // 4 if name == "boosted ratios" else args.repeats
+        return measure_shifted(name, n_samples, repeats, args.seed)
 
     keys = product(args.sets, args.probabilities, args.n_samples)
     if args.shift:

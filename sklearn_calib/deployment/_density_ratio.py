@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.sparse import issparse, vstack
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -13,6 +13,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._sklearn.doc_links import DocumentedEstimator
+from sklearn_calib._sklearn.response import clone_classifier
 from sklearn_calib._sklearn.rollback import restores
 from sklearn_calib._sklearn.training_data import MatrixLike, copy_features
 from sklearn_calib._validation.arrays import (
@@ -26,7 +27,7 @@ from sklearn_calib._validation.samples import effective_n_samples
 from sklearn_calib._validation.types import Floats
 from sklearn_calib.estimators import CalibratedClassifier
 
-# Below these numbers of effective samples, and fractions of the source samples, warn.
+# Effective number of samples, and fraction of the source samples, that is too small.
 FEW, SMALL = 30, 0.1
 
 
@@ -162,9 +163,9 @@ class DensityRatioEstimator(MetaEstimatorMixin, DocumentedEstimator):
             estimator = make_pipeline(scaler, LogisticRegression())
         if not isinstance(estimator, CalibratedClassifier):
             estimator = CalibratedClassifier(estimator)
-        self.classifier_ = clone(estimator).fit(X, is_target.astype(int))
-        y_true, proba, *_ = getattr(self.classifier_, "reference_", ((), ()))
-        if len(y_true) != len(is_target):
+        self.classifier_ = clone_classifier(estimator).fit(X, is_target.astype(int))
+        kept = getattr(self.classifier_, "reference_", None)
+        if kept is None or len(kept[0]) != len(is_target):
             raise ValueError(
                 "estimator must have held-out predictions of all samples, got "
                 f"{shown(self.estimator)}. Pass a classifier that is not frozen, or a "
@@ -172,7 +173,7 @@ class DensityRatioEstimator(MetaEstimatorMixin, DocumentedEstimator):
             )
         self._prior_odds = (~is_target).sum() / is_target.sum()
         self._largest = self.max_weight or np.sqrt(n_source)
-        weight = self._ratio(proba)
+        weight = self._ratio(kept[1])
         self.source_weight_, self.target_weight_ = np.split(weight, [n_source])
         self.effective_n_samples_ = effective_n_samples(self.source_weight_)
         if self.effective_n_samples_ < max(FEW, SMALL * n_source):

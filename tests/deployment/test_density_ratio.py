@@ -40,8 +40,9 @@ def test_ratio_of_frequencies():
     expected = np.array([0.5 / 0.75, 0.5 / 0.25])
     assert_allclose(model.predict_weight([[0], [1]]), expected, rtol=0.01)
     weight = model.source_weight_
-    means = [weight[source[0] == value].mean() for value in (0, 1)]
-    assert_allclose(means, expected, rtol=0.01)
+    for values, weights in ((source, weight), (target, model.target_weight_)):
+        means = [weights[values[0] == value].mean() for value in (0, 1)]
+        assert_allclose(means, expected, rtol=0.01)
     found = model.effective_n_samples_
     assert found == pytest.approx(weight.sum() ** 2 / (weight @ weight), rel=1e-12)
     # 3000 and 1000 samples with the expected weights.

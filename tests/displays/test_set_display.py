@@ -9,7 +9,11 @@ from sklearn.naive_bayes import GaussianNB
 
 from sklearn_calib import PredictionSetClassifier
 from sklearn_calib.displays import PredictionSetDisplay
-from sklearn_calib.metrics import mean_set_size_loss, set_coverage_score
+from sklearn_calib.metrics import (
+    class_coverage_error,
+    mean_set_size_loss,
+    set_coverage_score,
+)
 
 LABELS = np.array(["rose", "iris", "aster"])
 RNG = np.random.default_rng(0)
@@ -24,7 +28,7 @@ def model():
 
 
 def assert_same(display, other):
-    for name in ("confidence_level", "coverage", "size"):
+    for name in ("confidence_level", "coverage", "size", "class_error"):
         assert_allclose(getattr(display, name), getattr(other, name), rtol=1e-12)
 
 
@@ -42,7 +46,12 @@ def test_points_are_those_of_the_metrics(model):
     assert marked.tolist() == [0.8, 0.9, 0.95]
     assert_allclose(display.size[[30, 40, 45]], display.level_line_.get_xdata())
     size = f"{display.size[40]:.2f}"
-    expected = f"PredictionSetClassifier (mean size {size} at level 0.9)"
+    sets = model.set_params(confidence_level=0.9).predict_set(X[1::2])
+    gap = class_coverage_error(Y[1::2], sets, labels=model.classes_)
+    assert gap > 0.005
+    expected = (
+        f"PredictionSetClassifier (mean size {size}, CovGap {gap:.2f} at level 0.9)"
+    )
     assert display.line_.get_label() == expected
 
 

@@ -14,13 +14,14 @@ from sklearn_calib._validation.samples import read_class_values
 from sklearn_calib._validation.types import Floats
 from sklearn_calib.displays._base.axes import ABOVE, artists, axes_or_new, curve_style
 from sklearn_calib.displays._base.from_predictions import FromEstimator
+from sklearn_calib.metrics import class_coverage_error
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 LINE, LEVEL = "prediction set line", "confidence level"
 LEVELS = np.arange(50, 100) / 100
-# Levels whose coverage is marked, and the one whose mean size is in the legend.
+# Levels whose coverage is marked, and the one with values in the legend.
 MARKED, NAMED = (0.8, 0.9, 0.95), 0.9
 # Number of classifiers from which on the legend is above the axes.
 N_LEGEND_ABOVE = 3
@@ -48,6 +49,9 @@ class PredictionSetDisplay(FromEstimator):
     size : ndarray of shape (n_levels,)
         Mean number of classes in a set at each level.
 
+    class_error : float, default=None
+        Class coverage gap (CovGap) at the level 0.9, shown in the legend.
+
     name : str, default=None
         Name of the classifier, shown in the legend.
 
@@ -70,6 +74,7 @@ class PredictionSetDisplay(FromEstimator):
     sklearn_calib.PredictionSetClassifier : Classifier that predicts sets.
     sklearn_calib.metrics.set_coverage_score : Coverage of sets.
     sklearn_calib.metrics.mean_set_size_loss : Mean size of sets.
+    sklearn_calib.metrics.class_coverage_error : Class coverage gap (CovGap).
 
     Examples
     --------
@@ -92,6 +97,7 @@ class PredictionSetDisplay(FromEstimator):
     coverage: Floats
     size: Floats
     _: KW_ONLY
+    class_error: float | None = None
     name: str | None = None
 
     @classmethod
@@ -133,7 +139,8 @@ class PredictionSetDisplay(FromEstimator):
             Sample weights. A weight of 2 is equivalent to including the sample twice.
 
         name : str, default=None
-            Name in the legend. By default, the legend shows only the mean size.
+            Name in the legend. By default, the legend shows only the mean size and the
+            class coverage gap.
 
         ax : matplotlib Axes, default=None
             Axes to draw on; by default, those of a new figure. On the axes of an
@@ -162,7 +169,7 @@ class PredictionSetDisplay(FromEstimator):
         ...     name="one",
         ... )
         >>> display.line_.get_label()
-        'one (mean size 1.75 at level 0.9)'
+        'one (mean size 1.75, CovGap 0.10 at level 0.9)'
         """
         pvalue, codes, weight = read_class_values(
             y_true,
@@ -177,10 +184,18 @@ class PredictionSetDisplay(FromEstimator):
         of_true, limits = pvalue[np.arange(len(codes)), codes], 1 - LEVELS
         limits += LEVEL_ROUNDING
         sizes = np.array([np.count_nonzero(pvalue > limit, axis=1) for limit in limits])
+        class_error = class_coverage_error(
+            codes,
+            pvalue > 1 - NAMED + LEVEL_ROUNDING,
+            confidence_level=NAMED,
+            labels=range(pvalue.shape[1]),
+            sample_weight=weight,
+        )
         display = cls(
             confidence_level=LEVELS,
             coverage=np.average(of_true > limits[:, None], axis=1, weights=weight),
             size=np.average(sizes, axis=1, weights=weight),
+            class_error=class_error,
             name=name,
         )
         return display.plot(ax, **plot_options)
@@ -218,7 +233,10 @@ class PredictionSetDisplay(FromEstimator):
         indices = [int(abs(self.confidence_level - level).argmin()) for level in MARKED]
         style = {**curve_style(self.ax_, LINE, color), "markevery": indices}
         size = np.interp(NAMED, self.confidence_level, self.size)
-        label = f"mean size {size:.2f} at level {NAMED}"
+        label = f"mean size {size:.2f}"
+        if self.class_error is not None:
+            label += f", CovGap {self.class_error:.2f}"
+        label += f" at level {NAMED}"
         name = self.name if name is None else name
         (self.line_,) = self.ax_.plot(
             self.size,
