@@ -190,6 +190,16 @@ def test_logarithmic_histograms_have_one_scale():
     assert again.plot(histogram="log").displays[0].histogram_ax_.get_yscale() == "log"
 
 
+def test_scale_of_the_histograms_adapts_to_a_second_classifier():
+    y_true, y_proba = predictions(3)
+    first = draw(y_true, y_proba, classes=[0, 1], n_bins=3)
+    certain = np.eye(3)[y_true]
+    second = draw(y_true, certain, classes=[0, 1], n_bins=3, ax=first.axes_)
+    tops = [one.histogram_ax_.get_ylim()[1] for one in second.displays]
+    highest = max(one.histogram.max() for one in first.displays + second.displays)
+    assert tops[0] == tops[1] > highest
+
+
 def test_titles_of_many_classifiers_are_the_classes():
     """The errors of four classifiers would be wider than the panel."""
     y_true, y_proba = predictions(2)

@@ -27,6 +27,8 @@ from sklearn_calib.deployment import CalibrationMonitor
 
 # Number of axes of a display if it is not one.
 N_AXES = {"ClasswiseReliabilityDisplay": 2, "GroupReliabilityDisplay": 2}
+# The axes given to these are replaced by panels.
+OF_BINS = ["ConfidenceDynamicsDisplay", "GammaDynamicsDisplay"]
 DISPLAYS = {name: getattr(displays, name) for name in displays.__all__}
 # Of p-values instead of probabilities: see test_set_display.py.
 OF_SETS = ["PredictionSetDisplay"]
@@ -272,6 +274,45 @@ def test_two_share_the_axes_under_their_names(name, draw):
     assert len(plt.get_fignums()) == 1
     texts = " ".join(legend_texts(first.figure_))
     assert all(each in texts for each in ("first", "unseen", "third"))
+
+
+def set_view(axes):
+    """Set limits and scales as a user does, and return a function that reads them."""
+    for ax in axes:
+        ax.set(xscale="symlog", yscale="symlog", xlim=(0.1, 0.7), ylim=(0.2, 0.6))
+    names = "xscale", "yscale", "xlim", "ylim"
+    return lambda: [plt.getp(ax, name) for ax in axes for name in names]
+
+
+@all_displays
+def test_limits_and_scales_of_the_user_stay(name, draw):
+    """They are set before the first display, and before the second, on all axes."""
+    if name not in OF_BINS:
+        _, axes = plt.subplots(1, N_AXES.get(name, 1))
+        view = set_view(np.ravel(axes))
+        before = view()
+        draw(name, ax=axes)
+        assert view() == before
+        plt.close()
+    display = draw(name)
+    view = set_view([ax for ax in display.figure_.axes if ax.axison])
+    before = view()
+    draw(name, ax=axes_of(display))
+    assert view() == before
+
+
+@pytest.mark.parametrize("name", {*DISPLAYS} - {*N_AXES} - {*OF_BINS})
+def test_axes_that_share_an_axis_have_labels_at_its_numbers(name, draw):
+    figure, axes = plt.subplots(2, 2, sharex=True, sharey=True)
+    for ax in axes.flat:
+        draw(name, ax=draw(name, ax=ax).ax_)
+    places = {"x": set(), "y": set()}
+    for ax in figure.axes:
+        place = np.argwhere(axes == ax) if ax in axes else np.argwhere(axes == ax.above)
+        for axis in (ax.xaxis, ax.yaxis):
+            if axis.label.get_text() and axis.label.get_visible():
+                places[axis.axis_name].add(tuple(place[0].tolist()))
+    assert places == {"x": {(1, 0), (1, 1)}, "y": {(0, 0), (1, 0)}}
 
 
 @all_displays

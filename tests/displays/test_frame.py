@@ -45,7 +45,7 @@ def test_bins():
     assert_array_equal(table["counts"], display.counts[filled])
     assert_array_equal(table["bin_low"], display.bin_edges[:-1][filled])
     assert_array_equal(table["bin_high"], display.bin_edges[1:][filled])
-    points, few = table[["prob_pred", "prob_true"]], table["counts"] <= 2
+    points, few = table[["prob_pred", "prob_true"]], table["counts"] < 5
     assert 0 < few.sum() < len(few)
     assert_array_equal(points[~few], display.line_.get_xydata())
     pale = next(each for each in display.ax_.collections if each.get_alpha() == 0.3)

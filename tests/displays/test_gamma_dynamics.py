@@ -193,6 +193,11 @@ def test_a_later_run_fits_into_the_panels(history):
     assert ax.get_ylim()[0] < -2
     (band,) = ax.patches
     assert reach(band)[0] == pytest.approx(ax.get_ylim()[0])
+    # A scale that the user has set stays.
+    ax.set_yscale("symlog")
+    steep = [{**row, "gamma": [900.0] * 3} for row in lower]
+    GammaDynamicsDisplay.from_history(steep, bins=2, ax=display.axes_)
+    assert ax.get_yscale() == "symlog"
 
 
 def test_within_an_axes(history):

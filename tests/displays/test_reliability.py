@@ -184,6 +184,7 @@ def test_axes_of_the_user_shrink_and_their_neighbours_stay():
     figure, axes = plt.subplots(1, 2)
     before = [ax.get_position().bounds for ax in axes]
     display = ReliabilityDisplay.from_predictions(Y_TRUE, Y_PROBA, ax=axes[0])
+    figure.draw_without_rendering()
     assert display.figure_ is figure
     assert axes[1].get_position().bounds == before[1]
     upper, lower = axes[0].get_position(), display.histogram_ax_.get_position()
@@ -197,8 +198,49 @@ def test_axes_of_the_user_shrink_and_their_neighbours_stay():
 def test_axes_without_a_grid():
     ax = Figure().add_axes([0.2, 0.1, 0.6, 0.8])
     display = ReliabilityDisplay.from_predictions(Y_TRUE, Y_PROBA, ax=ax)
+    display.figure_.draw_without_rendering()
     lower = display.histogram_ax_.get_position()
     assert_allclose([lower.x0, lower.y0, lower.width], [0.2, 0.1, 0.6])
+
+
+def test_small_axes_in_a_grid(arrange):
+    """A histogram takes 0.3 of the height of its diagram, and twice the font size."""
+    figure, axes = plt.subplots(5, 4, figsize=(7, 9), layout="constrained")
+    for ax in axes.flat:
+        display = ReliabilityDisplay.from_predictions(Y_TRUE, Y_PROBA, n_bins=3, ax=ax)
+    for ax in figure.axes:
+        ax.get_legend().remove()
+        ax.label_outer()
+    arrange(figure)
+    figure.draw_without_rendering()
+    upper, lower = display.ax_.get_position(), display.histogram_ax_.get_position()
+    assert lower.height == pytest.approx(0.3 * upper.height)
+    space = 2 * plt.rcParams["font.size"] / 72
+    assert 9 * (upper.y0 - lower.y1) == pytest.approx(space)
+    # Four fifths of the figure for diagrams, histograms and the space between them.
+    assert 5 * (upper.y1 - lower.y0) > 0.8
+    assert 4 * upper.width > 0.8
+
+
+@pytest.mark.parametrize("is_first", [False, True])
+def test_logarithmic_scale(is_first):
+    """It begins at the smallest positive value, and nothing is drawn outside."""
+    y_true, y_proba = [0, 0, 1, 0], [0.001, 0.002, 0.05, 0.1]
+    figure, ax = plt.subplots(layout="constrained")
+    if is_first:
+        ax.set(xscale="log", yscale="log")
+    options = {"strategy": "quantile", "n_bins": 2, "histogram": False, "ax": ax}
+    ReliabilityDisplay.from_predictions(y_true, y_proba, **options)
+    ax.set(xscale="log", yscale="log")
+    ReliabilityDisplay.from_predictions(y_true, y_proba, **options)
+    # The first bin begins at the data, and its gap ends at their mean.
+    expected = [0.001, 1, 0.0015, 1]
+    assert_allclose([*ax.get_xlim(), *ax.get_ylim()], expected)
+    ax.set(xlim=(0.01, 0.1), ylim=(0.1, 0.5))
+    figure.draw_without_rendering()
+    box = ax.get_tightbbox()
+    assert figure.bbox.contains(*box.p0)
+    assert figure.bbox.contains(*box.p1)
 
 
 def test_without_histogram():

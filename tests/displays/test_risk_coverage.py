@@ -159,6 +159,18 @@ def test_no_errors():
     assert legend_texts(display.ax_)[0] == "AURC 0.0000"
 
 
+def test_limits_adapt_to_a_later_classifier():
+    """Also on axes that share an axis."""
+    _, axes = plt.subplots(1, 2, sharey=True)
+    y_proba, index = np.linspace(0.95, 0.6, 20), np.arange(20)
+    options = {"labels": [0, 1]}
+    # One, ten and fifteen predictions are wrong, those with the smallest confidence.
+    for n_wrong, ax in [(1, axes[0]), (10, axes[1]), (15, axes[0])]:
+        y_true = (index < 20 - n_wrong).astype(int)
+        RiskCoverageDisplay.from_predictions(y_true, y_proba, ax=ax, **options)
+        assert n_wrong / 20 < ax.get_ylim()[1] < 2 * n_wrong / 20
+
+
 def test_axes_of_the_user():
     figure, ax = plt.subplots()
     display = RiskCoverageDisplay.from_predictions(Y_TRUE, Y_PROBA, ax=ax)

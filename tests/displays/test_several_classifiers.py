@@ -136,17 +136,22 @@ def test_risk_coverage_of_confidences():
 
 
 def test_bins_of_few_samples_are_pale_markers():
-    """Their accuracies of 0 and 1 are no part of the line."""
-    proba = np.r_[np.full(8, 0.15), np.full(2, 0.35), 0.55, np.full(9, 0.75)]
-    y_true = np.r_[np.arange(8) < 2, [1, 1], 0, np.arange(9) < 6].astype(int)
+    """Their accuracies of 0 and 1 are no part of the line, and their bars are pale."""
+    proba = np.r_[0.35, np.full(4, 0.15), np.full(5, 0.55), np.full(9, 0.75)]
+    y_true = np.r_[0, np.ones(4), np.arange(5) < 2, np.arange(9) < 6].astype(int)
     first = ReliabilityDisplay.from_predictions(y_true, proba, n_bins=5)
+    bars = [bar.get_facecolor()[3] for bar in first.bars_]
+    gaps = [gap.get_edgecolor()[3] for gap in first.gaps_]
+    assert_allclose([bars, gaps], [[0.225, 0.225, 0.75, 0.75], [0.3, 0.3, 1, 1]])
+    handles = first.ax_.get_legend().legend_handles
+    assert [handles[0].get_facecolor()[3], handles[2].get_edgecolor()[3]] == [0.75, 1]
     pale = next(each for each in first.ax_.collections if each.get_alpha() == 0.3)
     assert not pale.get_visible()  # there are bars
     again = ReliabilityDisplay.from_predictions(y_true, proba, n_bins=5, ax=first.ax_)
     assert pale.get_visible()
     assert again.line_.get_visible()
-    assert_allclose(again.line_.get_xydata(), [[0.15, 2 / 8], [0.75, 6 / 9]])
-    assert_allclose(pale.get_offsets(), [[0.35, 1], [0.55, 0]])
+    assert_allclose(again.line_.get_xydata(), [[0.55, 2 / 5], [0.75, 6 / 9]])
+    assert_allclose(pale.get_offsets(), [[0.15, 1], [0.35, 0]])
 
 
 @pytest.mark.parametrize("scale", [0.3, 1])

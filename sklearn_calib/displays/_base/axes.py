@@ -103,7 +103,6 @@ def curve_style(ax: Any, gid: str, color: Any = None) -> dict[str, Any]:
         "marker": marker,
         # Shifted, so that they do not cover those of earlier curves.
         "markevery": ((0.1 + 0.03 * n_earlier) % 0.15, 0.15),
-        "markersize": 5,
         "gid": gid,
     }
 
@@ -131,36 +130,71 @@ def named_classes(
     return "", labels
 
 
+def draw_diagonal(ax: Any, gid: str) -> None:
+    """Draw where a calibrated classifier lies, on linear and logarithmic scales."""
+    from matplotlib.lines import Line2D
+
+    at = np.append(0, np.geomspace(1e-6, 1))
+    # Unlike `plot`, this does not change automatic limits.
+    ax.add_artist(Line2D(at, at, linestyle=":", color="0.3", zorder=2.5, gid=gid))
+
+
+def set_labels(ax: Any, **labels: str) -> None:
+    """Set `xlabel` and `ylabel`, except of an axis whose numbers are elsewhere.
+
+    Those are the inner axes of `subplots(sharex=True, sharey=True)`.
+    """
+    for name, label in labels.items():
+        axis = ax.xaxis if name == "xlabel" else ax.yaxis
+        axis.set_label_text(label if has_numbers(axis) else "")
+
+
+def has_numbers(axis: Any) -> bool:
+    """Return whether an axis shows tick labels."""
+    params = axis.get_tick_params()
+    sides = "labelbottom", "labeltop", "labelleft", "labelright"
+    return any(params.get(side) for side in sides)
+
+
+def set_limits(ax: Any, **limits: tuple[float, float]) -> None:
+    """Set the limits of `x` and `y`, except those that the user has set.
+
+    Limits that an earlier call has set may change.
+    """
+    for name, limit in limits.items():
+        key, axis = f"{name}lim", getattr(ax, f"{name}axis")
+        shared = getattr(ax, f"get_shared_{name}_axes")().get_siblings(ax)
+        earlier = [vars(other).get(f"earlier_{key}") for other in shared]
+        is_automatic = getattr(ax, f"get_autoscale{name}_on")()
+        if is_automatic or getattr(ax, f"get_{key}")() in earlier:
+            # A logarithmic scale begins at the smallest positive value.
+            ax.set(**{key: axis.limit_range_for_scale(*limit)})
+            setattr(ax, f"earlier_{key}", getattr(ax, f"get_{key}")())
+
+
 def find_axes_below(ax: Any, label: str) -> Any:
     """Return the axes that `add_axes_below` created with this label, or None."""
-    return next(
-        (
-            other
-            for other in ax.figure.axes
-            if other.get_label() == label and other.get_gridspec() is ax.get_gridspec()
-        ),
-        None,
-    )
+    others = (other for other in ax.figure.axes if other.get_label() == label)
+    return next((other for other in others if other.above is ax), None)
 
 
-def add_axes_below(ax: Any, label: str, height_ratio: float) -> Axes:
-    """Return new axes below `ax` that share its x-axis.
+def add_axes_below(ax: Any, label: str, height: str) -> Any:
+    """Return new axes below `ax` that share its x-axis, with a relative height.
 
-    `ax` shrinks to make space for them, so that its neighbours in a grid of axes do not
-    move.
+    `ax` shrinks to make space for them. Both have the same place in a grid of axes, so
+    that layouts, `subplots_adjust` and `label_outer` treat them as one.
     """
-    grid = grid_within(ax, 2, 1, height_ratios=[1, height_ratio], hspace=0.16)
-    ax.set_subplotspec(grid[0])
-    return ax.figure.add_subplot(grid[1], sharex=ax, label=label)
+    from matplotlib import rcParams
+    from mpl_toolkits.axes_grid1 import make_axes_locatable
 
-
-def grid_within(ax: Any, n_rows: int, n_columns: int, **options: Any) -> Any:
-    """Return a grid that covers the area of `ax`."""
-    from matplotlib.gridspec import GridSpec, GridSpecFromSubplotSpec
-
-    spec = ax.get_subplotspec()
-    if spec is not None:
-        return GridSpecFromSubplotSpec(n_rows, n_columns, spec, **options)
-    box = ax.get_position()
-    sides = {"left": box.x0, "right": box.x1, "bottom": box.y0, "top": box.y1}
-    return GridSpec(n_rows, n_columns, ax.figure, **sides, **options)
+    space = 2 * rcParams["font.size"] / 72
+    below: Any = make_axes_locatable(ax).append_axes(
+        "bottom", height, space, sharex=ax, label=label
+    )
+    if ax.get_subplotspec():
+        below.set_subplotspec(ax.get_subplotspec())
+    below.tick_params(labelbottom=has_numbers(ax.xaxis))
+    below.yaxis.label.set_visible(has_numbers(ax.yaxis))
+    ax.tick_params(labelbottom=False)
+    below.above = ax
+    return below

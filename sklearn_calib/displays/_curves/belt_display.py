@@ -30,20 +30,23 @@ from sklearn_calib.displays._base.axes import (
     artists,
     axes_or_new,
     curve_style,
+    draw_diagonal,
     mark_class,
     named_classes,
+    set_labels,
+    set_limits,
 )
 from sklearn_calib.displays._base.from_predictions import (
     EVALUATED,
     FromEstimator,
     confidence_and_correctness,
 )
-from sklearn_calib.displays._reliability.diagram import WORDS
+from sklearn_calib.displays._reliability.diagram import DIAGONAL, WORDS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-LINE, BAND, DIAGONAL = "calibration curve", "calibration belt", "diagonal"
+LINE, BAND = "calibration curve", "calibration belt"
 # Points of the curve with equally spaced probabilities, and with equally spaced
 # log-odds.
 N_POINTS = 60
@@ -345,14 +348,16 @@ class CalibrationBeltDisplay(FromEstimator):
         """Adapt legend and limits to all belts on the axes."""
         ax = self.ax_
         if not artists(ax, DIAGONAL):
-            ax.plot([0, 1], [0, 1], ":", color="0.3", linewidth=1.5, gid=DIAGONAL)
+            draw_diagonal(ax, DIAGONAL)
+            if ax.get_xscale() == ax.get_yscale():
+                ax.set_aspect("equal")
         of_class, labels = named_classes(artists(ax, LINE))
         handles = [*artists(ax, LINE), *self.belts_, *artists(ax, DIAGONAL)]
         labels += [str(belt.get_label()) for belt in self.belts_]
         ax.legend(handles, [*labels, "Calibrated"], ncols=2, columnspacing=1, **ABOVE)
         xlabel, ylabel, _ = WORDS[self.mode]
-        xlabel += of_class
-        ax.set(xlim=(0, 1), ylim=(0, 1), xlabel=xlabel, ylabel=ylabel, aspect="equal")
+        set_labels(ax, xlabel=xlabel + of_class, ylabel=ylabel)
+        set_limits(ax, x=(0, 1), y=(0, 1))
 
 
 def _check_levels(confidence_levels: Any) -> Floats:

@@ -36,6 +36,8 @@ from sklearn_calib.displays._base.axes import (
     mark_class,
     named_classes,
     named_lines,
+    set_labels,
+    set_limits,
 )
 from sklearn_calib.displays._base.from_cv_results import FoldFields, FromCVResults
 from sklearn_calib.displays._base.from_predictions import (
@@ -354,7 +356,7 @@ class DecisionCurveDisplay(FromCVResults):
         """Adapt limits and legend to all curves on the axes."""
         ax, lines = self.ax_, artists(self.ax_, LINE)
         if not artists(ax, NONE):
-            ax.axhline(0, color="0.3", linestyle=":", linewidth=1.5, gid=NONE)
+            ax.axhline(0, color="0.3", linestyle=":", gid=NONE)
         named = named_lines(lines)
         of_class, labels = named_classes(named)
         bands = {band.get_label(): band for band in artists(ax, BAND)}
@@ -368,9 +370,9 @@ class DecisionCurveDisplay(FromCVResults):
         height = max(highest, 0) or 1
         low = min(line.get_xdata()[0] for line in curves)
         high = max(line.get_xdata()[-1] for line in curves)
-        ax.set(
-            xlim=(low, high) if low < high else (0, 1),
-            ylim=(-BELOW * height, (1 + MARGIN) * height),
-            xlabel=f"Threshold probability{of_class}",
-            ylabel="Net benefit",
+        set_limits(
+            ax,
+            x=(low, high) if low < high else (0, 1),
+            y=(-BELOW * height, (1 + MARGIN) * height),
         )
+        set_labels(ax, xlabel=f"Threshold probability{of_class}", ylabel="Net benefit")

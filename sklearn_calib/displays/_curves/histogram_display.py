@@ -14,7 +14,13 @@ from sklearn_calib._numerics.confidence import get_confidence
 from sklearn_calib._numerics.risk_coverage import RANKING, score_samples
 from sklearn_calib._validation.declarations import Interval, validate_params
 from sklearn_calib._validation.types import Confidence, Floats
-from sklearn_calib.displays._base.axes import ABOVE, STYLES, artists, axes_or_new
+from sklearn_calib.displays._base.axes import (
+    ABOVE,
+    STYLES,
+    artists,
+    axes_or_new,
+    set_labels,
+)
 from sklearn_calib.displays._base.from_predictions import FromEstimator
 
 if TYPE_CHECKING:
@@ -263,7 +269,7 @@ class ConfidenceHistogramDisplay(FromEstimator):
         else:
             self._draw(self.correct + self.incorrect, [name or "All predictions"], "")
         self.ax_.legend(handles=artists(self.ax_, HISTOGRAM), **ABOVE)
-        self.ax_.set(xlabel=self.score_name, ylabel="Density")
+        set_labels(self.ax_, xlabel=self.score_name, ylabel="Density")
         return self
 
     def _draw(

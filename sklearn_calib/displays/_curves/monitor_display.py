@@ -19,6 +19,7 @@ from sklearn_calib.displays._base.axes import (
     axes_or_new,
     curve_style,
     find_axes_below,
+    set_labels,
 )
 from sklearn_calib.displays._base.from_predictions import FrameMixin
 
@@ -231,8 +232,13 @@ class MonitorDisplay(FrameMixin):
         if len(self.batch) == 1:
             style["markevery"] = None  # without a marker, a point would be invisible
         name = self.name if name is None else name
-        below = find_axes_below(self.ax_, GAP_AXES)
-        self.gap_ax_ = below or add_axes_below(self.ax_, GAP_AXES, 0.7)
+        self.gap_ax_ = find_axes_below(self.ax_, GAP_AXES)
+        if self.gap_ax_ is None:
+            from matplotlib.ticker import MaxNLocator
+
+            self.gap_ax_ = add_axes_below(self.ax_, GAP_AXES, "70%")
+            locator = MaxNLocator(integer=True, min_n_ticks=1)
+            self.gap_ax_.xaxis.set_major_locator(locator)
         (self.line_,) = self.ax_.plot(
             self.batch,
             self.log_e_value / math.log(10),
@@ -295,8 +301,6 @@ class MonitorDisplay(FrameMixin):
 
     def _decorate(self) -> None:
         """Adapt labels and legends to all monitors on the axes."""
-        from matplotlib.ticker import MaxNLocator
-
         threshold = -math.log10(self.alpha)
         heights = [line.get_ydata()[0] for line in artists(self.ax_, THRESHOLD)]
         if threshold not in heights:
@@ -309,10 +313,8 @@ class MonitorDisplay(FrameMixin):
             )
         if not self.gap_ax_.lines[2:]:
             self.gap_ax_.axhline(0, color="0.3", linewidth=1, zorder=1)
-        self.ax_.set_ylabel(r"$\log_{10}$ e-value")
-        self.ax_.tick_params(labelbottom=False)
-        self.gap_ax_.set(xlabel="Batch", ylabel=GAPS[self.mode])
-        self.gap_ax_.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+        set_labels(self.ax_, ylabel=r"$\log_{10}$ e-value")
+        set_labels(self.gap_ax_, xlabel="Batch", ylabel=GAPS[self.mode])
         handles = [*self.ax_.lines, *artists(self.gap_ax_, BAND)[:1]]
         self.ax_.legend(handles=handles, ncols=2, columnspacing=1, **ABOVE)
 

@@ -27,6 +27,8 @@ from sklearn_calib.displays._base.axes import (
     band_label,
     curve_style,
     named_lines,
+    set_labels,
+    set_limits,
 )
 from sklearn_calib.displays._base.from_cv_results import FoldFields, FromCVResults
 from sklearn_calib.displays._base.from_predictions import band_columns
@@ -48,7 +50,7 @@ N_LEGEND_ABOVE = 3
 # Styles of the reference curves, which have the classifier's colour.
 REFERENCES: dict[str, Any] = {
     "Random order": {"linestyle": (0, (7, 4)), "linewidth": 1, "alpha": 0.8},
-    "Oracle": {"linestyle": ":", "linewidth": 1.5, "alpha": 0.9},
+    "Oracle": {"linestyle": ":", "alpha": 0.9},
 }
 POINT_STYLE: dict[str, Any] = {
     "linestyle": "none",
@@ -371,9 +373,8 @@ class RiskCoverageDisplay(FromCVResults):
         # A legend inside must not cover the lines of the random order.
         height = LEGEND + (0 if is_above else LEGEND_ROW * len(labels))
         top = highest / max(1 - height, 0.5) or 1
-        self.ax_.set(
-            xlim=(0, 1), ylim=(0, top), xlabel="Coverage", ylabel=self.risk_name
-        )
+        set_limits(self.ax_, x=(0, 1), y=(0, top))
+        set_labels(self.ax_, xlabel="Coverage", ylabel=self.risk_name)
 
 
 def _risk_at(coverage: Floats, mass: Floats, total_loss: Floats) -> Floats:

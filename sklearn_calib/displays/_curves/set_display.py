@@ -12,7 +12,13 @@ from sklearn_calib._validation.declarations import TARGETS, validate_params
 from sklearn_calib._validation.probabilities import LEVEL_ROUNDING
 from sklearn_calib._validation.samples import read_class_values
 from sklearn_calib._validation.types import Floats
-from sklearn_calib.displays._base.axes import ABOVE, artists, axes_or_new, curve_style
+from sklearn_calib.displays._base.axes import (
+    ABOVE,
+    artists,
+    axes_or_new,
+    curve_style,
+    set_labels,
+)
 from sklearn_calib.displays._base.from_predictions import FromEstimator
 from sklearn_calib.metrics import class_coverage_error
 
@@ -269,4 +275,4 @@ class PredictionSetDisplay(FromEstimator):
         is_above = len(lines) >= N_LEGEND_ABOVE
         location = ABOVE if is_above else {"loc": "lower right", "fontsize": "small"}
         self.ax_.legend([*lines, wanted], labels, **location)
-        self.ax_.set(xlabel="Mean set size", ylabel="Coverage")
+        set_labels(self.ax_, xlabel="Mean set size", ylabel="Coverage")

@@ -18,10 +18,13 @@ from sklearn_calib.displays._base.axes import (
     artists,
     axes_or_new,
     band_label,
+    draw_diagonal,
     find_axes_below,
     mark_class,
     named_classes,
     named_lines,
+    set_labels,
+    set_limits,
 )
 from sklearn_calib.displays._base.from_predictions import FromEstimator, band_columns
 
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
 
-BAR, LINE = "reliability bar", "reliability line"
+BAR, LINE, DIAGONAL = "reliability bar", "reliability line", "diagonal"
 FEW = "reliability of few samples"
 ERROR_BAR = "reliability error bar"
 HISTOGRAM = "confidence histogram"
@@ -140,8 +143,7 @@ class ReliabilityDiagram(FromEstimator):
         if name is not None:
             label = self._label.format(name=name, scores=label)
         self.band_: Any = None
-        style = {"marker": marker, "label": label, "gid": LINE, "clip_on": False}
-        self.line_ = self._draw(color, **style)
+        self.line_ = self._draw(color, marker=marker, label=label, gid=LINE)
         mark_class(self.line_, self.pos_label)
         self._draw_histogram(color)
         self._arrange()
@@ -153,12 +155,11 @@ class ReliabilityDiagram(FromEstimator):
         from matplotlib.ticker import NullFormatter
 
         _, y_label, mean_label = WORDS[self.mode]
-        self.ax_.plot([0, 1], [0, 1], ":", color="0.3", zorder=2.5)
-        self.ax_.set(xlim=(0, 1), ylim=(0, 1), ylabel=y_label)
+        draw_diagonal(self.ax_, DIAGONAL)
+        set_labels(self.ax_, ylabel=y_label)
         if not histogram:
             return
-        self.ax_.tick_params(labelbottom=False)
-        below = add_axes_below(self.ax_, HISTOGRAM, 0.3)
+        below = add_axes_below(self.ax_, HISTOGRAM, "30%")
         below.set_ylabel("Samples")
         if histogram == "log":
             below.set_yscale("log")
@@ -188,8 +189,8 @@ class ReliabilityDiagram(FromEstimator):
     def _draw_curve(self: Any, color: Any, *, markevery: Any, **style: Any) -> Line2D:
         """Draw a curve and its band; the band of a single point is a vertical line."""
         x, y = self.prob_pred, self.prob_true
-        style |= {"color": color, "markevery": markevery, "markersize": 5}
-        (line,) = self.ax_.plot(x, y, **style)
+        (line,) = self.ax_.plot(x, y, color=color, markevery=markevery, **style)
+        clip_loosely(line)
         if self.band is not None and len(x) > 1:
             style = {"color": color, "alpha": 0.2, "linewidth": 0}
             self.band_ = self.ax_.fill_between(x, *self.band, **style)
@@ -223,6 +224,7 @@ class ReliabilityDiagram(FromEstimator):
 
     def _arrange(self) -> None:
         """Show the bars of one display, or the lines of several, and their legend."""
+        set_limits(self.ax_, x=(0, 1), y=(0, 1))
         lines, bars = artists(self.ax_, LINE), artists(self.ax_, BAR)
         several = len(lines) > 1
         for line in lines + artists(self.ax_, FEW):
@@ -237,7 +239,7 @@ class ReliabilityDiagram(FromEstimator):
         # Lines of different classes are named in the legend instead.
         if not several or (lines[0].positive_class and not of_class):
             x_label = WORDS["positive" if several else self.mode][0] + of_class
-            (self.histogram_ax_ or self.ax_).set_xlabel(x_label)
+            set_labels(self.histogram_ax_ or self.ax_, xlabel=x_label)
         handles, n_columns = [*zip(named_lines(lines), labels, strict=True)], 1
         if not several:
             first, *others = self._handles()
@@ -279,14 +281,24 @@ def count_confidences(confidence: Floats, correct: Array, weight: Weights) -> Fl
     return bin_sums(confidence, correct, n_bins=N_BINS, sample_weight=weight).weight
 
 
+def clip_loosely(artist: Any) -> None:
+    """Clip an artist a little outside of its axes: markers at 0 and 1 remain whole."""
+    from matplotlib.transforms import Bbox, TransformedBbox
+
+    box = Bbox([[-0.02, -0.02], [1.02, 1.02]])
+    artist.set_clip_box(TransformedBbox(box, artist.axes.transAxes))
+
+
 def draw_rods(ax: Any, x: Floats, ends: Floats, color: Any) -> Any:
     """Draw wide and pale vertical lines below the lines of the classifiers."""
+    from matplotlib import rcParams
     from matplotlib.colors import to_rgb
     from matplotlib.patheffects import withStroke
 
     color = np.array(to_rgb(color))
-    rim = [withStroke(linewidth=6.5, foreground=0.5 * color)]
-    style = {"linewidths": 5, "zorder": 1.8, "path_effects": rim, "snap": False}
-    style |= {"clip_on": False, "gid": ERROR_BAR}
+    width = 3 * rcParams["lines.linewidth"]
+    rim = [withStroke(linewidth=width + 1.5, foreground=0.5 * color)]
+    style = {"linewidths": width, "zorder": 1.8, "path_effects": rim, "snap": False}
+    style["gid"] = ERROR_BAR
     pale = 0.25 * color + 0.75
     return ax.vlines(x, *ends, colors=[pale], **style)

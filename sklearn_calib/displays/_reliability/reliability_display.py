@@ -39,6 +39,7 @@ from sklearn_calib.displays._reliability.diagram import (
     ERROR_BAR,
     FEW,
     ReliabilityDiagram,
+    clip_loosely,
     draw_rods,
 )
 from sklearn_calib.metrics import CalibrationAccumulator
@@ -50,8 +51,8 @@ if TYPE_CHECKING:
 # More bars would be too narrow to see, and take seconds to draw.
 MOST_BINS = 1000
 GAP_COLOR = "#D55E00"
-# With one or two samples, the accuracy is often 0 or 1.
-MOST_FEW = 2
+# The accuracy of fewer samples says little: it is paler by this factor.
+FEWEST, PALE = 5, 0.3
 
 # Values read from each epoch, and how to record them.
 RECORDED = ("bin_edges", "bin_weight", "bin_accuracy", "bin_confidence")
@@ -66,7 +67,7 @@ def _are_few(counts: Floats) -> Bools:
 
     Sums of other weights than numbers of samples do not tell.
     """
-    few = counts <= MOST_FEW
+    few = counts < FEWEST
     is_known = (counts == np.round(counts)).all() and not few.all()
     return few if is_known else np.zeros(len(counts), dtype=bool)
 
@@ -85,8 +86,7 @@ def _draw_whiskers(ax: Any, x: Floats, ends: Floats, color: Any) -> Any:
     from matplotlib.colors import to_rgb
 
     dark = 0.5 * np.array(to_rgb(color))
-    style = {"linewidths": 1.2, "zorder": 1.9, "clip_on": False, "gid": ERROR_BAR}
-    return ax.vlines(x, *ends, colors=[dark], **style)
+    return ax.vlines(x, *ends, colors=[dark], zorder=1.9, gid=ERROR_BAR)
 
 
 @dataclass(eq=False, repr=False)
@@ -171,7 +171,7 @@ class ReliabilityDisplay(ReliabilityDiagram, FromCVResults):
 
     line_ : matplotlib Line2D
         Accuracy against mean confidence; hidden if there is only one classifier. Bins
-        of one or two samples are pale markers beside the line.
+        of fewer than five samples are pale: markers beside the line, or bars.
 
     band_ : matplotlib LineCollection or None
         Interval of each bin, a vertical line at its mean confidence.
@@ -595,28 +595,36 @@ class ReliabilityDisplay(ReliabilityDiagram, FromCVResults):
 
     def _draw(self, color: Any, **style: Any) -> Line2D:
         """Draw the bins with samples, as bars with gaps and as a line."""
+        from matplotlib.colors import to_rgba_array
+
         ax, filled = self.ax_, self.counts > 0
+        few = _are_few(self.counts[filled])
+        alpha = np.where(few, PALE, 1)
         left, right = self.bin_edges[:-1][filled], self.bin_edges[1:][filled]
         prob_true, prob_pred = self.prob_true[filled], self.prob_pred[filled]
         bins = {"x": left, "width": right - left, "align": "edge"}
         self.bars_ = ax.bar(
-            height=prob_true, color=color, alpha=0.75, edgecolor="white", **bins
+            height=prob_true,
+            color=to_rgba_array(color, 0.75 * alpha),
+            edgecolor="white",
+            **bins,
         )
         self.gaps_ = ax.bar(
             height=prob_pred - prob_true,
             bottom=prob_true,
             facecolor="none",
-            edgecolor=GAP_COLOR,
+            edgecolor=to_rgba_array(GAP_COLOR, alpha),
             hatch="////",
             **bins,
         )
         for patch in [*self.bars_, *self.gaps_]:
             patch.set_gid(BAR)
-        few = _are_few(self.counts[filled])
         (line,) = ax.plot(prob_pred[~few], prob_true[~few], color=color, **style)
+        clip_loosely(line)
         if few.any():
-            pale = {"alpha": 0.3, "marker": style["marker"], "clip_on": False}
-            ax.scatter(prob_pred[few], prob_true[few], color=color, gid=FEW, **pale)
+            pale = {"alpha": PALE, "marker": style["marker"], "color": color}
+            points = ax.scatter(prob_pred[few], prob_true[few], gid=FEW, **pale)
+            clip_loosely(points)
         if self.band is not None:
             draw = draw_rods if self.interval in CONSISTENCY else _draw_whiskers
             self.band_ = draw(ax, prob_pred, self.band[:, filled], color)
@@ -629,4 +637,6 @@ class ReliabilityDisplay(ReliabilityDiagram, FromCVResults):
 
     def _handles(self) -> list[Any]:
         """Return the bars, instead of the hidden line, and the gaps."""
-        return [(self.bars_, self.line_.get_label()), (self.gaps_, "Gap")]
+        fullest = np.argmax(self.counts[self.counts > 0])  # never a pale one
+        bar, gap = self.bars_[fullest], self.gaps_[fullest]
+        return [(bar, self.line_.get_label()), (gap, "Gap")]

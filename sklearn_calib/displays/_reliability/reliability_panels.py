@@ -105,8 +105,6 @@ class ReliabilityPanels(FromEstimator):
     def _finish(self, axes: list[Any]) -> Self:
         """Replace titles, labels and legends of the single panels by common ones."""
         n_columns = _n_columns(len(axes))
-        limits = [display.histogram_ax_.get_ylim() for display in self.displays]
-        bottom, top = np.min(limits), np.max(limits)
         x_label, y_label = self._labels()
         headings = self._headings()
         for index, (panel, display) in enumerate(zip(axes, self.displays, strict=True)):
@@ -117,12 +115,13 @@ class ReliabilityPanels(FromEstimator):
                 ax.tick_params(labelleft=index % n_columns == 0)
                 ax.set(xlabel="", ylabel="")
             # Axes with a common x-axis have common ticks.
-            if panel.get_xticks().tolist() != TICKS:
+            if panel.get_xlim() == (0, 1) and panel.get_xticks().tolist() != TICKS:
                 panel.set_xticks(TICKS)
             below.tick_params(labelbottom=index + n_columns >= len(axes))
-            if self._has_one_scale:
-                below.set_ylim(bottom, top)
-            else:
+            if self._has_one_scale and index and len(artists(panel, LINE)) == 1:
+                below.sharey(self.displays[0].histogram_ax_)
+                below.autoscale_view()
+            elif not self._has_one_scale:
                 below.tick_params(axis="y", which="both", left=False, labelleft=False)
             interval = self._interval_of(index)
             _write_title(panel, headings[index], display, interval)

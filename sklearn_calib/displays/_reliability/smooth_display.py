@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 INTERVALS = {"bootstrap", *CONSISTENCY}
-# Largest width of the line, in points.
-WIDEST = 7
+# Largest width of the line, as a multiple of that of other lines.
+WIDEST = 4.5
 
 # Number of points of the curve.
 N_POINTS = 401
@@ -341,10 +341,10 @@ class SmoothReliabilityDisplay(ReliabilityDiagram, FromCVResults):
         """Draw the curve as a line, and again with a width that shows the density."""
         from matplotlib.collections import LineCollection
 
-        # Near 0 and 1, the curve may leave the axes.
-        line = self._draw_curve(color, markevery=0.15, **style | {"clip_on": True})
+        line = self._draw_curve(color, markevery=0.15, **style)
         points = np.column_stack([self.prob_pred, self.prob_true])
-        width = WIDEST * np.sqrt(self.density / self.density.max())
+        widest = WIDEST * line.get_linewidth()
+        width = widest * np.sqrt(self.density / self.density.max())
         segments: Any = np.stack([points[:-1], points[1:]], axis=1)
         self.density_ = LineCollection(
             segments,

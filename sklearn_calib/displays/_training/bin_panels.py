@@ -13,7 +13,6 @@ from sklearn_calib._validation.types import Array
 from sklearn_calib.displays._base.axes import (
     artists,
     check_axes,
-    grid_within,
     new_figure,
 )
 
@@ -73,10 +72,23 @@ def bin_panels(
             figure = ax.figure
             # A layout engine makes space for the labels.
             space = {} if figure.get_layout_engine() else {"wspace": 0.4, "hspace": 0.4}
-            grid = grid_within(ax, n_rows, n_columns, **space)
+            grid = _grid_within(ax, n_rows, n_columns, **space)
         axes = _add_panels(figure, shape, grid, sharey=sharey)
-    _label_panels(axes, titles, kinds)
+    if not count_runs(axes):
+        _label_panels(axes, titles, kinds)
     return axes
+
+
+def _grid_within(ax: Any, n_rows: int, n_columns: int, **options: Any) -> Any:
+    """Return a grid that covers the area of `ax`."""
+    from matplotlib.gridspec import GridSpec, GridSpecFromSubplotSpec
+
+    spec = ax.get_subplotspec()
+    if spec is not None:
+        return GridSpecFromSubplotSpec(n_rows, n_columns, spec, **options)
+    box = ax.get_position()
+    sides = {"left": box.x0, "right": box.x1, "bottom": box.y0, "top": box.y1}
+    return GridSpec(n_rows, n_columns, ax.figure, **sides, **options)
 
 
 def _check_panels(axes: Array, shape: tuple[int, int], titles: list[str]) -> None:
@@ -130,7 +142,8 @@ def _label_panels(axes: Any, titles: list[str], kinds: Sequence[str]) -> None:
             axes[kind, index].set_ylabel(kinds[kind])
         if _is_lowest(kind, index, axes.shape):
             axes[kind, index].set_xlabel("Epoch")
-            axes[kind, index].xaxis.get_major_locator().set_params(integer=True)
+            if axes[kind, index].get_xscale() == "linear":
+                axes[kind, index].xaxis.get_major_locator().set_params(integer=True)
 
 
 def count_runs(axes: Array) -> int:

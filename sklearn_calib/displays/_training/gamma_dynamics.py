@@ -293,7 +293,7 @@ class GammaDynamicsDisplay(FrameMixin):
     def _draw_gamma(self, ax: Any, gamma: Floats, **style: Any) -> None:
         """Draw gamma of a bin, and mark the epochs in which its sign changed."""
         self.gamma_lines_ += ax.plot(self.epochs, gamma, **style)
-        if (np.abs(gamma) > LINEAR_UP_TO).any():
+        if (np.abs(gamma) > LINEAR_UP_TO).any() and ax.get_yscale() == "linear":
             ax.set_yscale("asinh")
         used = np.flatnonzero(~np.isnan(gamma))
         switched = used[1:][np.diff(np.sign(gamma[used])) != 0]
