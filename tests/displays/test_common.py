@@ -301,7 +301,7 @@ def test_limits_and_scales_of_the_user_stay(name, draw):
     assert view() == before
 
 
-@pytest.mark.parametrize("name", {*DISPLAYS} - {*N_AXES} - {*OF_BINS})
+@pytest.mark.parametrize("name", [n for n in DISPLAYS if n not in {*N_AXES, *OF_BINS}])
 def test_axes_that_share_an_axis_have_labels_at_its_numbers(name, draw):
     figure, axes = plt.subplots(2, 2, sharex=True, sharey=True)
     for ax in axes.flat:
@@ -313,6 +313,14 @@ def test_axes_that_share_an_axis_have_labels_at_its_numbers(name, draw):
             if axis.label.get_text() and axis.label.get_visible():
                 places[axis.axis_name].add(tuple(place[0].tolist()))
     assert places == {"x": {(1, 0), (1, 1)}, "y": {(0, 0), (1, 0)}}
+
+
+@all_displays
+def test_sizes_of_texts_are_relative(name, draw):
+    with plt.rc_context({"font.size": 5}):
+        texts = draw(name).figure_.findobj(plt.Text)
+    # The largest are titles, 1.2 times the size of the font.
+    assert max(text.get_fontsize() for text in texts) == pytest.approx(6)
 
 
 @all_displays

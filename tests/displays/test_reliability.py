@@ -211,6 +211,9 @@ def test_small_axes_in_a_grid(arrange):
     for ax in figure.axes:
         ax.get_legend().remove()
         ax.label_outer()
+    labelled = [[bool(ax.get_xlabel()), bool(ax.get_ylabel())] for ax in figure.axes]
+    # Four histograms, and five diagrams with their histograms.
+    assert np.sum(labelled, axis=0).tolist() == [4, 10]
     arrange(figure)
     figure.draw_without_rendering()
     upper, lower = display.ax_.get_position(), display.histogram_ax_.get_position()
@@ -236,6 +239,9 @@ def test_logarithmic_scale(is_first):
     # The first bin begins at the data, and its gap ends at their mean.
     expected = [0.001, 1, 0.0015, 1]
     assert_allclose([*ax.get_xlim(), *ax.get_ylim()], expected)
+    # The diagonal is right also if only one scale is logarithmic.
+    x, y = next(line for line in ax.lines if line.get_linestyle() == ":").get_data()
+    assert np.interp(-2, np.log10(x[1:]), y[1:]) == pytest.approx(0.01, rel=0.02)
     ax.set(xlim=(0.01, 0.1), ylim=(0.1, 0.5))
     figure.draw_without_rendering()
     box = ax.get_tightbbox()
