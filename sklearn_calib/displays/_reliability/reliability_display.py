@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 # More bars would be too narrow to see, and take seconds to draw.
 MOST_BINS = 1000
 GAP_COLOR = "#D55E00"
-# The accuracy of fewer samples says little: it is paler by this factor.
+# Bins of fewer samples, whose accuracy says little, are paler by this factor.
 FEWEST, PALE = 5, 0.3
 
 # Values read from each epoch, and how to record them.
