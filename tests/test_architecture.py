@@ -55,7 +55,7 @@ WITHOUT_DOOR = {
     "deployment/_prior_shift.py": "fits a classifier, without probabilities",
     "deployment/_priors.py": "no labels",
     "evaluation/_comparison.py": "names each array; the metrics read the samples",
-    "evaluation/_report.py": "weights of groups of samples that it has read",
+    "evaluation/_table.py": "weights of groups of samples that are read already",
     "metrics/_accumulator/accumulator.py": "names of columns, before samples are split",
     "metrics/_binned_sums/sample_sums.py": "splits samples before it reads them",
     "metrics/_calibration_errors/known_posterior.py": "no labels",

@@ -24,7 +24,7 @@ from sklearn_calib.deployment import (
     adjust_priors,
     estimate_priors,
 )
-from sklearn_calib.evaluation import calibration_report, compare
+from sklearn_calib.evaluation import calibration_report, compare, risk_report
 from sklearn_calib.losses import AdaFocalLoss
 from sklearn_calib.metrics import (
     CalibrationAccumulator,
@@ -111,6 +111,7 @@ OF_LABELS = {
     "per_group with intervals": lambda y, p: per_group(
         aurc_loss, y, p, groups=GROUPS, confidence_level=0.9, **DRAWS
     ),
+    "risk_report": lambda y, p: risk_report(y, p, thresholds=[0.5], **DRAWS),
     "worst_group": lambda y, p: worst_group(ece, y, p, groups=GROUPS),
 }
 # Called with probabilities or logits of the classes "bad" and "mad".
@@ -132,6 +133,7 @@ few = pytest.mark.filterwarnings(
 
 
 @few
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
 @pytest.mark.parametrize("name", [*OF_LABELS, *OF_PREDICTIONS])
 def test_names_of_columns(name):
     call = partial(OF_LABELS[name], Y) if name in OF_LABELS else OF_PREDICTIONS[name]

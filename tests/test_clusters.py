@@ -12,7 +12,7 @@ from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import log_loss
 
 from sklearn_calib import displays, evaluation, metrics as m
-from sklearn_calib.evaluation import calibration_report, compare
+from sklearn_calib.evaluation import calibration_report, compare, risk_report
 
 N_CLUSTERS, N_EACH = 52, 3
 DRAWS = {"n_resamples": 19, "random_state": 0}
@@ -93,6 +93,7 @@ MEMBERS = {
     "calibration_report": groups_of(
         calibration_report, confidence_level=0.9, digits=None, **DRAWS
     ),
+    "risk_report": partial(risk_report, thresholds=[0.3], digits=None, **DRAWS),
     "ece_interval": partial(m.ece_interval, **DRAWS),
     "ece_interval, l2": partial(m.ece_interval, norm="l2", **DRAWS),
     "ece_interval, max": partial(m.ece_interval, norm="max", n_bins=3, **DRAWS),
@@ -288,11 +289,13 @@ def test_recalibration_with_fewer_clusters_than_coefficients_is_undefined(proble
     assert np.isnan(result.pvalue)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
 def test_groups_of_one_cluster_have_no_interval(problem):
     *data, clusters = problem
     groups = np.where(clusters == 0, "one", "others")
     options = {"groups": groups, "clusters": clusters, "confidence_level": 0.9}
-    for function in (partial(m.per_group, log_loss), calibration_report):
+    of_risk = partial(risk_report, thresholds=[0.3])
+    for function in (partial(m.per_group, log_loss), calibration_report, of_risk):
         ends = function(*data, **options, **DRAWS).filter(regex="low|high")
         assert ends.loc["one"].isna().all(axis=None)
         assert ends.loc["others"].notna().any(axis=None)

@@ -33,7 +33,7 @@ from sklearn_calib.calibrators import (
     get_calibrator,
     get_calibrator_names,
 )
-from sklearn_calib.evaluation import calibration_report
+from sklearn_calib.evaluation import calibration_report, risk_report
 
 
 def _masked(array):
@@ -140,6 +140,7 @@ NEEDED = {
     "net_benefit_score": {"threshold": 0.5},
     "per_label": {"metric": ECE},
     "risk_at_coverage": {"coverage": 0.5},
+    "risk_report": {"thresholds": [0.5], "n_resamples": 2},
     **{key: {"metric": ECE, "groups": Y} for key in ["per_group", "worst_group"]},
 }
 NO_METRICS = {"CalibrationAccumulator", "lowest_error_within_one_se"}
@@ -154,6 +155,7 @@ FUNCTIONS = {
     "CalibrationAccumulator": metrics.CalibrationAccumulator(labels=[0, 1]).update,
     "CalibrationMonitor": deployment.CalibrationMonitor(labels=[0, 1]).update,
     "calibration_report": calibration_report,
+    "risk_report": risk_report,
     **{
         f"{name}.from_predictions": getattr(displays, name).from_predictions
         for name in displays.__all__

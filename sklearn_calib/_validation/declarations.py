@@ -133,6 +133,7 @@ DRAWS = {
 }
 CLUSTERS = {"clusters": ["array-like", None]}
 INTERVAL = {**DRAWS, "confidence_level": BETWEEN_0_AND_1}
+DIGITS = {"digits": [Interval(Integral, 0, 15, closed="both"), None]}
 
 
 def validate_params(

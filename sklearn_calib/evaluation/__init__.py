@@ -3,5 +3,6 @@
 from sklearn_calib.evaluation._comparison import compare
 from sklearn_calib.evaluation._ood_evaluation import evaluate_ood
 from sklearn_calib.evaluation._report import calibration_report
+from sklearn_calib.evaluation._risk_report import risk_report
 
-__all__ = ["calibration_report", "compare", "evaluate_ood"]
+__all__ = ["calibration_report", "compare", "evaluate_ood", "risk_report"]

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from numbers import Integral
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._validation.clusters import encode_clusters, is_one_of_several
 from sklearn_calib._validation.declarations import (
     BETWEEN_0_AND_1,
     BINS,
     CLUSTERS,
+    DIGITS,
     DRAWS,
     TARGETS,
-    Interval,
     validate_params,
 )
-from sklearn_calib._validation.groups import group_members
 from sklearn_calib._validation.labels import column_classes
-from sklearn_calib._validation.probabilities import check_sample_weight
 from sklearn_calib._validation.samples import read_samples, top_label_correct
 from sklearn_calib._validation.types import Array, Floats, Ints, Options, Seed, Weights
 from sklearn_calib.metrics import (
@@ -40,9 +37,9 @@ if TYPE_CHECKING:
         **BINS,
         **CLUSTERS,
         **DRAWS,
+        **DIGITS,
         "groups": ["array-like", None],
         "confidence_level": [*BETWEEN_0_AND_1, None],
-        "digits": [Interval(Integral, 0, 15, closed="both"), None],
     }
 )
 def calibration_report(
@@ -166,41 +163,19 @@ def calibration_report(
     weighted avg       0.333      0.333  0.084  0.406       0.050  0.090       75
     top label          0.795      0.813  0.081  0.465       0.044  0.135       75
     """
-    import pandas as pd
-
-    from sklearn_calib.evaluation._table import CompleteTable
+    from sklearn_calib.evaluation._table import CompleteTable, report_by_group
 
     samples = read_samples(y_true, y_proba, labels, sample_weight, "canonical")
     proba, codes, weight = samples.proba()
-    names = list(column_classes(y_true, labels))
-    options: Options = {"n_bins": n_bins, "strategy": strategy}
     interval: Options = {"n_resamples": n_resamples, "random_state": random_state}
     interval["confidence_level"] = confidence_level
-    if clusters is not None:
-        clusters = encode_clusters(clusters, len(codes))
-
-    def report(rows: Any) -> pd.DataFrame:
-        part = None if weight is None else weight[rows]
-        # The weights of a group must not all be zero.
-        part = check_sample_weight(part, codes[rows])
-        data = proba[rows], codes[rows], part
-        of_rows = None if clusters is None else clusters[rows]
-        used: Options = {**interval, "clusters": of_rows}
-        if is_one_of_several(clusters, rows, weight):
-            used["confidence_level"] = None
-        return _report(*data, names, options, used)
-
-    if groups is None:
-        table = report(slice(None))
-    else:
-        members = group_members(groups, len(codes))
-        overall: Any = "overall"
-        first = next(iter(members))
-        if isinstance(first, tuple):
-            overall = overall, *[""] * (len(first) - 1)
-        members[overall] = slice(None)
-        tables = [report(rows) for rows in members.values()]
-        table = pd.concat(tables, keys=list(members))[tables[-1].columns]
+    report = partial(
+        _report,
+        names=list(column_classes(y_true, labels)),
+        options={"n_bins": n_bins, "strategy": strategy},
+        interval=interval,
+    )
+    table = report_by_group(report, groups, weight, clusters, proba, codes)
     return CompleteTable(table if digits is None else table.round(digits))
 
 
@@ -208,6 +183,9 @@ def _report(
     proba: Floats,
     codes: Ints,
     weight: Weights,
+    clusters: Ints | None,
+    *,
+    has_interval: bool,
     names: list[Any],
     options: Options,
     interval: Options,
@@ -215,6 +193,9 @@ def _report(
     """Return the table of one group of samples."""
     import pandas as pd
 
+    interval = {**interval, "clusters": clusters}
+    if not has_interval:
+        interval["confidence_level"] = None
     options = {**options, "sample_weight": weight}
     outcomes = codes[:, None] == np.arange(proba.shape[1])
     rows = [

@@ -12,7 +12,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from sklearn_calib._validation.clusters import encode_clusters, is_one_of_several
 from sklearn_calib._validation.declarations import Interval, validate_params
+from sklearn_calib._validation.groups import group_members
+from sklearn_calib._validation.probabilities import check_sample_weight
+from sklearn_calib._validation.types import Array, Weights
 
 # Second level of the columns of a metric in a comparison.
 CELL = ["value", "low", "high"]
@@ -105,3 +109,40 @@ def format_cell(
     if not np.isnan(low):
         text += f" [{low:.{digits}f}, {high:.{digits}f}]"
     return text
+
+
+def report_by_group(
+    report: Callable[..., pd.DataFrame],
+    groups: Any,
+    weight: Weights,
+    clusters: Any,
+    *arrays: Array,
+) -> pd.DataFrame:
+    """Return the report of each group and of all samples, as one table.
+
+    `report` receives the rows of the arrays, of the weights and of the clusters, and
+    `has_interval=False` for a group that is one of several clusters.
+    """
+    n_samples = len(arrays[0])
+    if clusters is not None:
+        clusters = encode_clusters(clusters, n_samples)
+
+    def of_rows(rows: Any) -> pd.DataFrame:
+        part = None if weight is None else weight[rows]
+        data = [each[rows] for each in arrays]
+        # The weights of a group must not all be zero.
+        part = check_sample_weight(part, data[0])
+        own = None if clusters is None else clusters[rows]
+        has_interval = not is_one_of_several(clusters, rows, weight)
+        return report(*data, part, own, has_interval=has_interval)
+
+    if groups is None:
+        return of_rows(slice(None))
+    members = group_members(groups, n_samples)
+    overall: Any = "overall"
+    first = next(iter(members))
+    if isinstance(first, tuple):
+        overall = overall, *[""] * (len(first) - 1)
+    members[overall] = slice(None)
+    tables = [of_rows(rows) for rows in members.values()]
+    return pd.concat(tables, keys=list(members))[tables[-1].columns]
