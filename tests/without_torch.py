@@ -140,5 +140,5 @@ for name in displays.__all__:
 evaluation.compare({"one": CLASSIFIER}, X[:30], CODES[:30], n_resamples=5)
 evaluation.evaluate_ood(CLASSIFIER, X, X + 3)
 evaluation.calibration_report(CODES, PROBA)
-evaluation.risk_report(CODES, PROBA, thresholds=[0.5], n_resamples=5)
+evaluation.risk_report(CODES > 0, 1 - PROBA[:, 0], thresholds=[0.5], n_resamples=5)
 print(json.dumps(sorted({name.split(".")[0] for name in sys.modules})))

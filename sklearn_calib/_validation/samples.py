@@ -172,8 +172,9 @@ def check_two_classes(n_columns: int) -> None:
     """Raise ValueError for the mode "positive" unless there are two classes."""
     if n_columns != 2:
         raise ValueError(
-            f'mode="positive" requires two classes, got {n_columns} columns. Use '
-            'mode="classwise" or ClasswiseReliabilityDisplay to evaluate each class.'
+            f'mode="positive" requires two classes, got {n_columns} columns. Pass one '
+            "class, as y_true == label and its column, or evaluate each class with "
+            'mode="classwise" or ClasswiseReliabilityDisplay.'
         )
 
 

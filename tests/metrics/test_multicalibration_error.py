@@ -14,6 +14,7 @@ from sklearn_calib.metrics import (
     consistency_test,
     cutoff_calibration_error,
     multicalibration_error,
+    per_group,
     worst_group,
 )
 
@@ -89,6 +90,26 @@ def test_by_hand():
     y_true, proba, groups = [1, 1, 0, 1], [0.5, 0.5, 0.5, 0.5], ["a", "a", "b", "b"]
     value = multicalibration_error(y_true, proba, groups=groups)
     assert value == pytest.approx(np.sqrt(1 / 2) / 2)
+
+
+def test_groups_of_two_columns():
+    """Only combinations are wrong, by 1/2, and they are the groups in `per_group`.
+
+    A quarter of the samples is in each, so the error is sqrt(1/4) / 2.
+    """
+    groups = pd.DataFrame({"sex": [*"ffmm"] * 2, "old": [0, 1] * 4})
+    y_true, proba = (groups["sex"] == "f") ^ (groups["old"] == 1), np.full(8, 0.5)
+    assert multicalibration_error(y_true, proba, groups=groups) == 0
+    for column in groups:
+        of_one = {"groups": groups[[column]]}
+        assert multicalibration_error(y_true, proba, **of_one) == 0
+        assert worst_group(cutoff_calibration_error, y_true, proba, **of_one) == 0
+    table = per_group(cutoff_calibration_error, y_true, proba, groups=groups)
+    expected = {("f", 0): 0.5, ("f", 1): 0.5, ("m", 0): 0.5, ("m", 1): 0.5}
+    assert table["value"].to_dict() == {**expected, "overall": 0}
+    both = groups.assign(both=[*zip(*groups.to_numpy().T, strict=True)])
+    value = multicalibration_error(y_true, proba, groups=both)
+    assert value == pytest.approx(1 / 4)
 
 
 @pytest.mark.parametrize("scale", ["size", "noise"])

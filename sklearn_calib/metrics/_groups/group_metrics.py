@@ -99,7 +99,9 @@ def per_group(
 
     groups : array-like of shape (n_samples,) or (n_samples, n_features)
         Group of each sample, of any type. Missing values form a group. If there are
-        several columns, each combination of values that occurs is a group.
+        several columns, each combination of values that occurs is a group. To see the
+        groups of :func:`multicalibration_error`, which are those of each column, pass
+        one column at a time.
 
     confidence_level : float, default=None
         Confidence level, in (0, 1), of the interval of each value. If given, the

@@ -57,9 +57,10 @@ def multicalibration_error(
         class, which is the second of the two labels.
 
     groups : array-like of shape (n_samples,) or (n_samples, n_columns)
-        Groups of each sample, of any type: one in each column. Missing values form a
-        group. All samples together are always a group. For combinations of two columns,
-        add a column that contains them, unlike in :func:`per_group`.
+        Groups of each sample, of any type. Each column divides the samples into groups,
+        which overlap with those of other columns. Missing values form a group. All
+        samples together are always a group. The combinations of two columns, which are
+        the groups in :func:`per_group`, are included only if a column contains them.
 
     scale : {"size", "noise"}, default="size"
         Factor of the error of a group. "size": the square root of the fraction of
