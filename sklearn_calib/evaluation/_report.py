@@ -138,6 +138,7 @@ def calibration_report(
     See Also
     --------
     compare : Several metrics of several classifiers.
+    risk_report : Measures of a risk model, with intervals.
     sklearn_calib.metrics.per_group : Any metric for each group of samples.
 
     Notes
