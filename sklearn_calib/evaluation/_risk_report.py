@@ -24,15 +24,7 @@ from sklearn_calib._validation.declarations import (
 )
 from sklearn_calib._validation.fit_warnings import warn, without_warnings
 from sklearn_calib._validation.samples import read_samples
-from sklearn_calib._validation.types import (
-    Bools,
-    Floats,
-    Ints,
-    Metric,
-    Options,
-    Seed,
-    Weights,
-)
+from sklearn_calib._validation.types import Array, Ints, Metric, Options, Seed, Weights
 from sklearn_calib.metrics import (
     bootstrap_interval,
     calibration_slope,
@@ -228,13 +220,13 @@ def risk_report(
 
 
 def _report(
-    value: Floats,
-    outcome: Bools,
+    value: Array,
+    outcome: Array,
     weight: Weights,
     clusters: Ints | None,
     *,
     has_interval: bool,
-    thresholds: Floats,
+    thresholds: Array,
     draws: Options,
 ) -> pd.DataFrame:
     """Return the table of one group of samples."""
@@ -258,9 +250,7 @@ def _report(
     level = draws["confidence_level"]
     given = {**options, **OUTCOMES, "clusters": clusters, "confidence_level": level}
     ici = partial(integrated_calibration_index, **OUTCOMES)
-    with (
-        without_warnings()
-    ):  # `risk_report` warns once, and of clusters is warned above
+    with without_warnings():  # `risk_report` issues one for all rows
         line = calibration_slope(*data, **given)
         large = line.in_the_large, *line.in_the_large_interval
         rows = {
@@ -281,7 +271,7 @@ def _report(
 
 
 def _observed_to_expected(
-    y_true: Bools, y_proba: Floats, *, sample_weight: Weights = None
+    y_true: Array, y_proba: Array, *, sample_weight: Weights = None
 ) -> Any:
     """Return the ratio of the observed to the expected number of events."""
     observed, expected = (
