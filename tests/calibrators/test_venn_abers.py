@@ -12,8 +12,8 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.isotonic import IsotonicRegression
 from sklearn.naive_bayes import GaussianNB
 
-from sklearn_calib import CalibratedClassifier, TemperatureScaling
-from sklearn_calib.calibrators import VennAbers
+from sklearn_calib import CalibratedClassifier
+from sklearn_calib.calibrators import IsotonicCalibration, VennAbers
 
 pytestmark = pytest.mark.filterwarnings("ignore:VennAbers needs about")
 
@@ -184,7 +184,7 @@ def test_interval_of_an_ensemble_is_averaged():
     assert_allclose(model.predict_interval(X), expected)
 
 
-@pytest.mark.parametrize("calibrator", [None, TemperatureScaling()])
+@pytest.mark.parametrize("calibrator", [None, IsotonicCalibration()])
 def test_other_calibrators_have_no_interval(calibrator):
     model = CalibratedClassifier(GaussianNB(), calibrator, cv=3)
     assert not hasattr(model, "predict_interval")
@@ -192,4 +192,5 @@ def test_other_calibrators_have_no_interval(calibrator):
     model.set_params(calibrator=calibrator).fit(*draw())
     with pytest.raises(AttributeError) as error:
         model.predict_interval([[0.0, 0.0, 0.0]])
-    assert f"calibrator=VennAbers(), got {calibrator!r}" in str(error.value.__cause__)
+    message = str(error.value.__cause__)
+    assert f"got {calibrator!r}. Use predict_proba" in message

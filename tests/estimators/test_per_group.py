@@ -213,8 +213,7 @@ def test_groups_that_are_missing_or_not_used():
             each.predict_proba(X, groups=SEX)
     with pytest.raises(ValueError, match="got 'sex', and X has 4 columns without na"):
         column.predict_proba(X.to_numpy())
-    with pytest.raises(AttributeError):
-        column.predict_interval(X)
+    assert column.predict_interval(X, n_resamples=2).shape == (N, 2, 2)
     venn_abers = clone(COLUMN).set_params(calibrator__calibrator=VennAbers())
     with pytest.raises(AttributeError):
         venn_abers.fit(X, Y).predict_interval(X)

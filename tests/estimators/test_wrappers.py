@@ -239,7 +239,12 @@ def fitted_estimators():
 def predictions(model, params):
     names = "predict_proba", "predict", "predict_interval", "accepts"
     given = {n: values[:20] for n, values in {"X": X, **params}.items()}
-    return {n: getattr(model, n)(**given) for n in names if hasattr(model, n)}
+    draws = {"predict_interval": {"n_resamples": 2, "random_state": 0}}
+    return {
+        n: getattr(model, n)(**given, **draws.get(n, {}))
+        for n in names
+        if hasattr(model, n)
+    }
 
 
 # It says what X contains, and not how the estimator was fitted.

@@ -323,6 +323,10 @@ def test_calibrated_networks(method, ensemble, net, table, tmp_path):
     assert clone(again).cv == 2
     with pytest.raises(AttributeError, match=r"reference_ needs .* and save does not"):
         _ = again.reference_
+    with pytest.raises(AttributeError) as error:
+        again.predict_interval(X)
+    needed = "a calibrator of this package" if method is None else "the held-out predic"
+    assert f"predict_interval needs {needed}" in str(error.value.__cause__)
 
 
 @pytest.mark.filterwarnings("ignore:y contains no samples")

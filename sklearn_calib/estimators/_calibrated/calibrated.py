@@ -7,10 +7,12 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import expit, logit, stdtrit
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import accuracy_score
+from sklearn.utils import check_random_state
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
     MethodMapping,
@@ -48,16 +50,19 @@ from sklearn_calib._state.schema import (
     Tuple,
 )
 from sklearn_calib._validation.arrays import shown
+from sklearn_calib._validation.clusters import read_clusters
 from sklearn_calib._validation.dask_arrays import maps_blocks
 from sklearn_calib._validation.declarations import (
     COUNT,
+    INTERVAL,
     PROGRESS,
     HasMethods,
     StrOptions,
+    validate_params,
 )
 from sklearn_calib._validation.groups import group_frame, select_columns
 from sklearn_calib._validation.probabilities import check_sample_weight
-from sklearn_calib._validation.types import Array, Floats
+from sklearn_calib._validation.types import Array, Floats, Seed
 from sklearn_calib.calibrators import (
     Calibrator,
     GroupCalibrator,
@@ -66,22 +71,25 @@ from sklearn_calib.calibrators import (
 )
 from sklearn_calib.estimators._calibrated.average import (
     average_held_out,
-    fit_pool,
     identity_pool,
 )
 from sklearn_calib.estimators._calibrated.fold_calibrators import (
+    KINDS,
     CalibratedPair,
+    ClassifierCalibrator,
+    HeldOut,
     JointMarginCalibrator,
     MarginCalibrator,
     accepts_margins,
     check_calibrator,
     cross_calibrate,
+    draw_fits,
     explain,
-    fit_calibrators,
+    fit_with_pool,
     for_margins,
+    has_steps,
     make_calibrator,
     parts_lack_a_class,
-    predict_held_out,
     share_folds,
 )
 from sklearn_calib.estimators._out_of_fold import (
@@ -95,18 +103,33 @@ from sklearn_calib.estimators._out_of_fold import (
 
 
 def _check_has_interval(classifier: Any) -> bool:
-    """Raise AttributeError unless the calibrator predicts intervals."""
-    calibrator = classifier.calibrator
-    if "calibrated_classifiers_" in vars(classifier):
-        calibrator = classifier.calibrated_classifiers_[0].calibrator
-        if isinstance(calibrator, MarginCalibrator | JointMarginCalibrator):
-            calibrator = calibrator.calibrator
+    """Raise AttributeError unless `predict_interval` has what it needs."""
+    calibrator = _calibrator_of(classifier)
     if isinstance(calibrator, VennAbers):
         return True
+    got, is_own = shown(calibrator), isinstance(calibrator, KINDS)
+    if not is_own or isinstance(calibrator, ClassifierCalibrator):
+        rule = "a calibrator of this package"
+    elif has_steps(calibrator):
+        rule = "a calibrator without steps, for which the bootstrap is inconsistent"
+    elif "calibrated_classifiers_" in vars(classifier) and not classifier._held_out:
+        rule, got = "the held-out predictions of fit, which save does not keep", "none"
+    else:
+        return True
     raise AttributeError(
-        "predict_interval needs calibrator=VennAbers(), got "
-        f"{shown(calibrator)}. Use predict_proba, or fit with calibrator=VennAbers()."
+        f"predict_interval needs {rule}, got {got}. Use predict_proba, or fit with "
+        "another calibrator, such as VennAbers(), whose intervals need nothing else."
     )
+
+
+def _calibrator_of(classifier: Any) -> Any:
+    """Return the calibrator of `fit`, or of the parameter before it."""
+    if "calibrated_classifiers_" not in vars(classifier):
+        return make_calibrator(classifier.calibrator, False)
+    calibrator = classifier.calibrated_classifiers_[0].calibrator
+    if isinstance(calibrator, MarginCalibrator | JointMarginCalibrator):
+        return calibrator.calibrator
+    return calibrator
 
 
 class CalibratedClassifier(
@@ -351,7 +374,9 @@ class CalibratedClassifier(
     pool_temperature_: Any = 1.0
     pool_offset_: Any = 0.0
     _reference: tuple[Array, ...] | None = None
-    _held_out: tuple[Any, ...] | None = None
+    _held_out: HeldOut | None = None
+    _clusters: Any = None
+    _has_reference = False
 
     def __init__(
         self,
@@ -480,24 +505,21 @@ class CalibratedClassifier(
             calibrator = for_margins(calibrator, self.classes_)
         calibrators: list[Any] = [None] * len(classifiers)
         weights = identity_pool(self.classes_)
-        self._reference, self._held_out = None, None
+        self._reference, self._held_out, self._has_reference = None, None, False
         if calibrator is not None:
             rows = np.arange(len(y))
             tests = [rows[test] for _, test in splits]
             parts = share_folds(scores, tests, n_sharing)
             targets = y, sample_weight, self.classes_
-            fitted = fit_calibrators(calibrator, response, *parts, *targets, groups)
+            held_out = HeldOut(clone(calibrator), response, *parts, *targets, groups)
+            fitted, weights = fit_with_pool(held_out, len(classifiers))
             calibrators = [each for each in fitted for _ in range(n_sharing)]
-            if len(classifiers) > 1:
-                held_out = predict_held_out(fitted, *parts, groups)
-                weights = fit_pool(*held_out, *targets, len(classifiers))
+            self._held_out, self._clusters = held_out, split_params.get("groups")
             is_frozen = isinstance(self.estimator, FrozenEstimator)
             # With a temperature of 1, too few samples have two predictions.
-            if not (is_frozen or is_multilabel) and (
+            self._has_reference = not (is_frozen or is_multilabel) and (
                 len(classifiers) == 1 or weights.temperature != 1
-            ):
-                fresh = clone(calibrator)
-                self._held_out = fresh, response, *parts, *targets, groups
+            )
         self.pool_temperature_, self.pool_offset_ = weights
         pairs = zip(classifiers, calibrators, strict=False)
         self.calibrated_classifiers_ = [
@@ -514,7 +536,7 @@ class CalibratedClassifier(
     def reference_(self) -> tuple[Array, ...]:
         """Labels and held-out probabilities of training samples, and weights."""
         check_is_fitted(self)
-        if self._held_out is None:
+        if not self._has_reference:
             raise AttributeError(
                 "reference_ needs held-out predictions, which fit keeps for one label "
                 "per sample, a calibrator and a classifier that is not frozen, with "
@@ -522,7 +544,7 @@ class CalibratedClassifier(
                 "other labelled samples: (y, classifier.predict_proba(X))."
             )
         if self._reference is None:
-            *_, y, sample_weight, _, _ = self._held_out
+            y, sample_weight = self._held_out.y, self._held_out.sample_weight
             proba, rows = cross_calibrate(*self._held_out)
             n_members = len(self.calibrated_classifiers_)
             if n_members == 1:
@@ -641,32 +663,115 @@ class CalibratedClassifier(
         return float(accuracy_score(y, y_pred, sample_weight=sample_weight))
 
     @available_if(_check_has_interval)
-    def predict_interval(self, X: MatrixLike) -> Floats:
-        """Return p0 and p1 of Venn-Abers calibration, averaged over the ensemble.
+    @validate_params(INTERVAL)
+    def predict_interval(
+        self,
+        X: MatrixLike,
+        *,
+        confidence_level: float = 0.95,
+        n_resamples: int = 100,
+        random_state: Seed = None,
+        **params: Any,
+    ) -> Floats:
+        r"""Return an interval for the calibrated probability of each class.
 
-        Available only with `calibrator=VennAbers()`, see
-        :meth:`VennAbers.predict_interval
-        <sklearn_calib.calibrators.VennAbers.predict_interval>`. The statement that one
-        of the two is perfectly calibrated holds for a single calibrator that is fitted
-        to new data, as with a `FrozenEstimator`, and not for averages.
+        It is a confidence interval for the error of the calibrator, by the Bayesian
+        bootstrap [1]_. With `calibrator=VennAbers()`, it is p0 and p1 of Venn-Abers
+        calibration, averaged over the ensemble.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Data in the form that the classifier accepts.
 
+        confidence_level : float, default=0.95
+            Confidence level of the intervals, in (0, 1). Not used by `VennAbers`.
+
+        n_resamples : int, default=100
+            Number of random draws. For each of them, the calibrator is fitted again, in
+            each call of this method. Not used by `VennAbers`.
+
+        random_state : int, RandomState instance or None, default=None
+            Controls the random draws. Pass an int for reproducible results.
+
+        **params : dict
+            `groups` of the samples, if they were passed to `fit`.
+
         Returns
         -------
         interval : ndarray of shape (n_samples, n_classes, 2)
-            p0 and p1 of each class, where p0 is at most p1.
+            Lower and upper limit for each class, or for each label of a multilabel
+            problem. For `VennAbers`, p0 and p1.
+
+        Raises
+        ------
+        AttributeError
+            If the calibrator is a map with steps, such as `IsotonicCalibration`,
+            histograms or trees, alone or in an average: the bootstrap is inconsistent
+            for them [2]_. Also if there is no calibrator, if it is another classifier,
+            or after :func:`~sklearn_calib.load`.
+
+        See Also
+        --------
+        VennAbers.predict_interval : Of a single calibrator. The statement that p0 or p1
+            is perfectly calibrated holds for it, and not for averages.
+
+        Notes
+        -----
+        In each draw, the weights of the held-out samples of `fit` are multiplied by
+        independent exponential variables, one for each group if the folds did not
+        divide `groups` of `fit`. The calibrator and the calibration of the average are
+        fitted again, while the classifiers stay the same. Let :math:`l` be the log-odds
+        of a probability, clipped to [eps, 1 - eps] of its dtype, and :math:`l_b` those
+        of the B draws. The limits have the log-odds
+
+        .. math:: l \pm t_B \sqrt{\frac{1}{B} \sum_b (l_b - l)^2},
+
+        where :math:`t_B` is a quantile of the t distribution with B degrees of freedom.
+
+        For one classifier and a map of the right form, the intervals cover the true
+        frequency of the class given the predictions of the classifier. Otherwise, they
+        cover the best approximation by such a map, to which more samples would lead.
+        A penalty, or empirical Bayes, adds a bias that they do not contain.
+
+        References
+        ----------
+        .. [1] D. B. Rubin, "The Bayesian Bootstrap", Annals of Statistics 9, 1981.
+
+        .. [2] B. Sen, M. Banerjee and M. Woodroofe, "Inconsistency of Bootstrap: The
+           Grenander Estimator", Annals of Statistics 38, 2010.
         """
         check_is_fitted(self)
         pairs = self.calibrated_classifiers_
-        members = [pair.predict_interval(X) for pair in pairs]
-        # The log-odds of a class against the others, which have different offsets.
-        offset = np.reshape(self.pool_offset_, (-1, 1))
-        offset = offset * len(self.classes_) / (len(self.classes_) - 1)
-        return pool(members, np.array([self.pool_temperature_]), offset)
+        if isinstance(_calibrator_of(self), VennAbers):
+            members = [pair.predict_interval(X) for pair in pairs]
+            # The log-odds of a class against the others, which have different offsets.
+            offset = np.reshape(self.pool_offset_, (-1, 1))
+            offset = offset * len(self.classes_) / (len(self.classes_) - 1)
+            return pool(members, np.array([self.pool_temperature_]), offset)
+        groups = self._groups_of("predict_proba", X, self._only_groups(params))
+        scores = [pair._predict_scores(X) for pair in pairs]
+        of_groups = {} if groups is None else {"groups": groups}
+
+        def log_odds(calibrators: Any, about_pool: Any) -> Floats:
+            n_sharing = len(scores) // len(calibrators)
+            members = [
+                calibrators[i // n_sharing].predict_proba(score, **of_groups)
+                for i, score in enumerate(scores)
+            ]
+            proba = pool(members, *about_pool)
+            eps = np.finfo(proba.dtype).eps
+            return logit(np.clip(proba, eps, 1 - eps).astype(np.float64))
+
+        about_pool = self.pool_temperature_, self.pool_offset_
+        middle = log_odds([pair.calibrator for pair in pairs], about_pool)
+        y, weight = self._held_out.y, self._held_out.sample_weight
+        clusters = read_clusters(self._clusters, len(y), weight)
+        rng = check_random_state(random_state)
+        draws = draw_fits(self._held_out, len(pairs), clusters, n_resamples, rng)
+        variance = sum((log_odds(*fits) - middle) ** 2 for fits in draws) / n_resamples
+        width = stdtrit(n_resamples, (1 + confidence_level) / 2) * np.sqrt(variance)
+        return expit(np.stack([middle - width, middle + width], axis=2))
 
     def uncalibrated(self) -> Self:
         """Return a fitted copy without calibrators, for comparison.
@@ -686,7 +791,7 @@ class CalibratedClassifier(
         pairs = self.calibrated_classifiers_
         find_response(pairs[0].estimator, self.response_method)  # refuses margins
         plain = copy.copy(self).set_params(calibrator=None, groups=None)
-        plain._held_out = None
+        plain._held_out, plain._has_reference = None, False
         plain.pool_temperature_, plain.pool_offset_ = identity_pool(self.classes_)
         plain.calibrated_classifiers_ = [pair.uncalibrated() for pair in pairs]
         return plain

@@ -1,9 +1,10 @@
 """Calibrators fitted to the held-out predictions of a classifier."""
 
-from typing import Any, Self
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 
 from sklearn_calib._expressions.rows import log_of_tiny
 from sklearn_calib._expressions.symbol import Values
@@ -16,16 +17,23 @@ from sklearn_calib._sklearn.training_data import (
     take,
     warn_of_absent_classes,
 )
+from sklearn_calib._solvers.blas import one_blas_thread
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.fit_warnings import without_warnings
 from sklearn_calib._validation.labels import encode_labels
 from sklearn_calib._validation.types import Array, Floats, Ints
 from sklearn_calib.calibrators import (
+    BBQ,
+    ENIR,
     AutoCalibrator,
+    BoostingCalibrator,
     Calibrator,
     GroupCalibrator,
     HistogramBinning,
     IsotonicCalibration,
+    JointIsotonicCalibration,
+    MetaCal,
+    MulticalibrationBoosting,
     PerLabelCalibrator,
     PlattScaling,
     QuadraticLogisticCalibration,
@@ -34,6 +42,7 @@ from sklearn_calib.calibrators import (
     VennAbers,
     get_calibrator,
 )
+from sklearn_calib.estimators._calibrated.average import Pool, fit_pool, identity_pool
 
 # Folds in which predictions of calibrators are held out.
 N_FOLDS = 5
@@ -48,6 +57,8 @@ MARGIN_MAPS = [
 ]
 ADDED_MAPS = [IsotonicCalibration(), VennAbers()]
 
+KINDS = Calibrator, GroupCalibrator, PerLabelCalibrator
+
 # Calibrators of two classes that do not depend on the origin and the scale of the
 # logits, up to the direction, so that margins can be used instead.
 FOR_MARGINS = (
@@ -58,6 +69,37 @@ FOR_MARGINS = (
     ScalingBinning,
     VennAbers,
 )
+
+# Maps with steps whose places are estimated, for which the bootstrap is inconsistent.
+WITH_STEPS = (
+    BBQ,
+    ENIR,
+    BoostingCalibrator,
+    HistogramBinning,
+    IsotonicCalibration,
+    JointIsotonicCalibration,
+    MetaCal,
+    MulticalibrationBoosting,
+    ScalingBinning,
+    VennAbers,
+)
+
+
+class HeldOut(NamedTuple):
+    """Held-out predictions, the arguments of `fit_calibrators`.
+
+    `response` is what the scores are: "logits", "margins" or "probabilities". `groups`
+    is None unless the calibrator uses groups.
+    """
+
+    calibrator: Any
+    response: str
+    scores: list[Floats]
+    tests: list[Ints]
+    y: Any
+    sample_weight: Any
+    labels: Any
+    groups: Any
 
 
 def make_calibrator(calibrator: Any, is_multilabel: bool) -> Any:
@@ -129,7 +171,7 @@ def check_calibrator(calibrator: Any, is_multilabel: bool) -> None:
             f"{shown(calibrator)}. Pass PerLabelCalibrator(TemperatureScaling()), for "
             "example. If y is one-hot, pass y.argmax(axis=1)."
         )
-    if isinstance(calibrator, Calibrator | GroupCalibrator | PerLabelCalibrator):
+    if isinstance(calibrator, KINDS):
         calibrator._validate_params()  # before the classifiers are trained
 
 
@@ -144,6 +186,14 @@ def accepts_margins(calibrator: Any) -> bool:
     if isinstance(calibrator, Calibrator | GroupCalibrator):
         return isinstance(calibrator, FOR_MARGINS)
     return calibrator is not None  # any classifier uses the margins as features
+
+
+def has_steps(calibrator: Any) -> bool:
+    """Return whether a calibrator, or one that it contains, is a map with steps."""
+    parts = calibrator if isinstance(calibrator, list | tuple) else ()
+    if isinstance(calibrator, BaseEstimator):
+        parts = calibrator.get_params(deep=False).values()
+    return isinstance(calibrator, WITH_STEPS) or any(map(has_steps, parts))
 
 
 def parts_lack_a_class(y: Array, splits: list[Any]) -> bool:
@@ -178,11 +228,7 @@ def fit_calibrators(
     labels: Any,
     groups: Any,
 ) -> list[Any]:
-    """Fit a clone of the calibrator to the scores of each test part.
-
-    `response` is what the scores are: "logits", "margins" or "probabilities". `groups`
-    is None unless the calibrator uses groups.
-    """
+    """Fit a clone of the calibrator to the scores of each test part."""
     fitted = [_for_response(calibrator, response) for _ in scores]
     n_errors = [
         each._fit_without_warnings(
@@ -217,6 +263,33 @@ def predict_held_out(
         for each, part, test in zip(fitted, scores, tests, strict=True)
     ]
     return np.concatenate(proba), np.concatenate(tests)
+
+
+def fit_with_pool(held_out: HeldOut, n_members: int) -> tuple[list[Any], Pool]:
+    """Fit the calibrators, and calibrate the average of the members."""
+    fitted = fit_calibrators(*held_out)
+    if n_members == 1:
+        return fitted, identity_pool(held_out.labels)
+    *_, scores, tests, y, sample_weight, labels, groups = held_out
+    proba, rows = predict_held_out(fitted, scores, tests, groups)
+    return fitted, fit_pool(proba, rows, y, sample_weight, labels, n_members)
+
+
+def draw_fits(
+    held_out: HeldOut,
+    n_members: int,
+    clusters: Ints | None,
+    n_resamples: int,
+    rng: np.random.RandomState,
+) -> Iterator[tuple[list[Any], Pool]]:
+    """Fit calibrators and pool with random weights of the samples, or of clusters."""
+    weight = 1.0 if held_out.sample_weight is None else held_out.sample_weight
+    units = np.arange(len(held_out.y)) if clusters is None else clusters
+    for _ in range(n_resamples):
+        drawn = weight * rng.exponential(size=units.max() + 1)[units]
+        with without_warnings(), one_blas_thread():
+            fits = fit_with_pool(held_out._replace(sample_weight=drawn), n_members)
+        yield fits
 
 
 def cross_calibrate(
