@@ -24,12 +24,10 @@ from sklearn_calib.calibrators import (
     HistogramBinning,
     IsotonicCalibration,
     PerGroupCalibrator,
-    PerLabelCalibrator,
     PlattScaling,
     TemperatureScaling,
     TopLabelCalibrator,
     VectorScaling,
-    get_calibrator,
 )
 
 X, Y = make_classification(
@@ -102,22 +100,24 @@ def test_the_average_is_calibrated_again_in_each_draw():
     assert np.diff(frozen.predict_interval(X, **DRAWS)).max() < 1e-9
 
 
-@pytest.mark.parametrize("has_labels", [False, True])
-@pytest.mark.parametrize("calibrator", ["platt", "auto"])
-def test_log_odds_of_the_limits_are_symmetric(calibrator, has_labels):
+LABELS = make_multilabel_classification(300, n_classes=3, random_state=0)
+
+
+@pytest.mark.parametrize(
+    ("classifier", "calibrator", "data"),
+    [
+        (GaussianNB(), "auto", (X, NAMES)),
+        (GaussianNB(), "platt", (X, NAMES)),
+        (KNeighborsClassifier(), "platt", LABELS),
+    ],
+)
+def test_log_odds_of_the_limits_are_symmetric(classifier, calibrator, data):
     """Also for repeats, in which several classifiers share a calibrator."""
-    calibrator = get_calibrator(calibrator)()
-    classifier, data = GaussianNB(), (X, NAMES)
-    if has_labels:
-        classifier, calibrator = KNeighborsClassifier(), PerLabelCalibrator(calibrator)
-        data = make_multilabel_classification(300, n_classes=3, random_state=0)
     model = CalibratedClassifier(classifier, calibrator, cv=2).fit(*data)
     interval = model.predict_interval(data[0], **DRAWS)
-    proba = model.predict_proba(data[0])
-    assert interval.shape == (300, 3, 2)
-    middle = logit(interval).mean(axis=2)
+    middle, proba = logit(interval).mean(axis=2), model.predict_proba(data[0])
     np.testing.assert_allclose(middle, logit(proba), rtol=1e-6, atol=1e-6)
-    assert np.diff(interval).mean() > 0.01
+    assert 0.01 < np.diff(interval).mean() < 0.3
 
 
 def test_margins_and_groups():

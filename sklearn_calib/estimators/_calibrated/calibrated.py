@@ -37,6 +37,7 @@ from sklearn_calib._sklearn.training_data import (
     check_training_data,
     copy_features,
 )
+from sklearn_calib._solvers.blas import one_blas_thread
 from sklearn_calib._state.json_values import refuse
 from sklearn_calib._state.saved_wrapper import SavedWrapper, check_classes, unfrozen
 from sklearn_calib._state.schema import (
@@ -60,6 +61,7 @@ from sklearn_calib._validation.declarations import (
     StrOptions,
     validate_params,
 )
+from sklearn_calib._validation.fit_warnings import without_warnings
 from sklearn_calib._validation.groups import group_frame, select_columns
 from sklearn_calib._validation.probabilities import check_sample_weight
 from sklearn_calib._validation.types import Array, Floats, Seed
@@ -374,7 +376,7 @@ class CalibratedClassifier(
     pool_temperature_: Any = 1.0
     pool_offset_: Any = 0.0
     _reference: tuple[Array, ...] | None = None
-    _held_out: HeldOut | None = None
+    _held_out: Any = None  # a `HeldOut`
     _clusters: Any = None
     _has_reference = False
 
@@ -769,8 +771,10 @@ class CalibratedClassifier(
         clusters = read_clusters(self._clusters, len(y), weight)
         rng = check_random_state(random_state)
         draws = draw_fits(self._held_out, len(pairs), clusters, n_resamples, rng)
-        variance = sum((log_odds(*fits) - middle) ** 2 for fits in draws) / n_resamples
-        width = stdtrit(n_resamples, (1 + confidence_level) / 2) * np.sqrt(variance)
+        with without_warnings(), one_blas_thread():
+            total = sum((log_odds(*fits) - middle) ** 2 for fits in draws)
+        quantile = stdtrit(n_resamples, (1 + confidence_level) / 2)
+        width = quantile * np.sqrt(total / n_resamples)
         return expit(np.stack([middle - width, middle + width], axis=2))
 
     def uncalibrated(self) -> Self:

@@ -17,7 +17,6 @@ from sklearn_calib._sklearn.training_data import (
     take,
     warn_of_absent_classes,
 )
-from sklearn_calib._solvers.blas import one_blas_thread
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.fit_warnings import without_warnings
 from sklearn_calib._validation.labels import encode_labels
@@ -287,9 +286,7 @@ def draw_fits(
     units = np.arange(len(held_out.y)) if clusters is None else clusters
     for _ in range(n_resamples):
         drawn = weight * rng.exponential(size=units.max() + 1)[units]
-        with without_warnings(), one_blas_thread():
-            fits = fit_with_pool(held_out._replace(sample_weight=drawn), n_members)
-        yield fits
+        yield fit_with_pool(held_out._replace(sample_weight=drawn), n_members)
 
 
 def cross_calibrate(
