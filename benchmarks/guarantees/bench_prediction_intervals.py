@@ -9,7 +9,7 @@ In each of `--repeats` data sets, a calibrator is fitted to `n_samples` samples,
 95 % intervals of 50 others are computed with `--n-resamples` draws. Writes the fraction
 of the true probabilities that lie in them, its standard error over the data sets, and
 the mean width. "auto" takes longer; its rows were computed with `--maps auto
---n-samples 300 --repeats 100`. Rows in the file are not computed again.
+--n-samples 300 --repeats 60`. Rows in the file are not computed again.
 """
 
 import argparse

@@ -690,8 +690,9 @@ class CalibratedClassifier(
             Confidence level of the intervals, in (0, 1). Not used by `VennAbers`.
 
         n_resamples : int, default=100
-            Number of random draws. For each of them, the calibrator is fitted again, in
-            each call of this method. Not used by `VennAbers`.
+            Number of random draws. Each call fits the calibrator again for each draw:
+            for 3,000 samples of three classes and a `FrozenEstimator`, this takes about
+            1 s with a temperature and 20 s with "auto". Not used by `VennAbers`.
 
         random_state : int, RandomState instance or None, default=None
             Controls the random draws. Pass an int for reproducible results.
@@ -732,9 +733,13 @@ class CalibratedClassifier(
         where :math:`t_B` is a quantile of the t distribution with B degrees of freedom.
 
         For one classifier and a map of the right form, the intervals cover the true
-        frequency of the class given the predictions of the classifier. Otherwise, they
-        cover the best approximation by such a map, to which more samples would lead.
-        A penalty, or empirical Bayes, adds a bias that they do not contain.
+        probability of the class given the predictions of the classifier. Otherwise,
+        they cover the best approximation by such a map. They do not contain the error
+        of the classifiers, nor the bias of maps that are shrunk, such as "auto": in
+        `benchmarks/guarantees/bench_prediction_intervals.py`, 95 % intervals contained
+        the true probability in 93 to 96 % of cases for maps without a penalty, and for
+        "auto" with 300 samples in 80 to 87 %. `fit` keeps the held-out predictions; a
+        pickle contains them.
 
         References
         ----------
