@@ -8,8 +8,9 @@ true probabilities are a calibration map of z, that of the column `truth`: TRUTH
 In each of `--repeats` data sets, a calibrator is fitted to `n_samples` samples, and the
 95 % intervals of 50 others are computed with `--n-resamples` draws. Writes the fraction
 of the true probabilities that lie in them, its standard error over the data sets, and
-the mean width. "auto" takes longer; its rows were computed with `--maps auto
---n-samples 300 --repeats 60`. Rows in the file are not computed again.
+the mean width. "auto" takes longer: its rows were computed with `--maps auto`
+and `--n-samples 300 --repeats 60` or `--n-samples 3000 --repeats 24 --n-resamples 12`.
+Rows in the file are not computed again.
 """
 
 import argparse

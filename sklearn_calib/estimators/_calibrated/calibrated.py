@@ -737,9 +737,9 @@ class CalibratedClassifier(
         they cover the best approximation by such a map. They do not contain the error
         of the classifiers, nor the bias of maps that are shrunk, such as "auto": in
         `benchmarks/guarantees/bench_prediction_intervals.py`, 95 % intervals contained
-        the true probability in 93 to 96 % of cases for maps without a penalty, and for
-        "auto" with 300 samples in 80 to 87 %. `fit` keeps the held-out predictions; a
-        pickle contains them.
+        the true probability in 93 to 96 % of cases for maps without a penalty, and in
+        80 to 96 % for "auto". `fit` keeps the held-out predictions; a pickle contains
+        them.
 
         References
         ----------
