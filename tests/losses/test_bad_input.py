@@ -31,6 +31,13 @@ all_names = pytest.mark.parametrize("name", get_loss_names())
         (torch.ones(1, 3), torch.tensor([-1]), ValueError, r"got values in \[-1, -1\]"),
         (torch.ones(1, 3), torch.tensor([1.0]), TypeError, "target.long()"),
         (torch.ones(1, 2), torch.tensor([True]), TypeError, "got torch.bool"),
+        (torch.ones(1, 3), torch.tensor([255]), ValueError, r"samples as ignore_index"),
+        (
+            torch.ones(2, 3, 4),
+            torch.tensor([1, 2]),
+            ValueError,
+            r"shape \(2, 4\) for logits of shape \(2, 3, 4\), got \(2,\)\. The clas",
+        ),
     ],
 )
 def test_batch(name, logits, target, error, message):
@@ -89,6 +96,29 @@ def test_column_of_class_indices_as_target():
 def test_weight(name, weight, error, message):
     with pytest.raises(error, match=message):
         get_loss(name)()(*BATCH, sample_weight=weight)
+
+
+@all_names
+def test_ignored_samples(name):
+    """The other samples and the weights are checked."""
+    loss = get_loss(name)()
+    with pytest.raises(ValueError, match=r"got values in \[0, 3\]"):
+        loss(torch.ones(3, 3), torch.tensor([0, 3, -100]))
+    with pytest.raises(ValueError, match=r"must have shape \(2,\), got \(3,\)"):
+        loss(BATCH[0], torch.tensor([0, -100]), sample_weight=torch.ones(3))
+    with pytest.raises(ValueError, match=r"must have shape \(2, 4\), got \(2,\)"):
+        loss(torch.ones(2, 3, 4), torch.ones(2, 4).long(), sample_weight=torch.ones(2))
+    for value, error in {"a": TypeError, True: TypeError, 0.5: ValueError}.items():
+        message = "ignore_index must be a.* integer"
+        assert_refused(name, error, message, ignore_index=value)
+
+
+@pytest.mark.losses(where=lambda loss: loss.takes_probabilities)
+def test_soft_targets_have_no_index_to_ignore(loss):
+    """As in PyTorch."""
+    loss = type(loss)(ignore_index=1)
+    with pytest.raises(ValueError, match="negative for soft targets, got 1"):
+        loss(BATCH[0], torch.eye(3)[BATCH[1]])
 
 
 def assert_refused(name, error, message, **params):

@@ -209,6 +209,79 @@ def test_weights_of_zero(loss):
     assert (grad == 0).all()
 
 
+def with_ignored(loss, ignore_index):
+    """Return a loss, and a batch whose samples 1 and 4 are ignored and have no logits.
+
+    The second result is the batch of the other samples.
+    """
+    params = {**loss.get_params(), "ignore_index": ignore_index}
+    loss = quiet(type(loss), **params).eval()
+    logits, target = random_batch()
+    logits[[1, 4]], target[[1, 4]] = torch.nan, ignore_index
+    keep = torch.tensor([0, 2, 3, 5])
+    return loss, (logits, target), (logits[keep], target[keep]), keep
+
+
+@all_losses
+@pytest.mark.parametrize("ignore_index", [-100, 255])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_ignored_samples_change_nothing(loss, ignore_index, reduction):
+    """The loss and its gradients are those of the other samples."""
+    loss, batch, others, keep = with_ignored(loss, ignore_index)
+    loss.reduction = reduction
+    for weight in (None, torch.tensor([1, 2, 0, 3, 1, 2])):
+        of_others = None if weight is None else weight[keep]
+        value, grad = value_and_grad(loss, *batch, sample_weight=weight)
+        expected, each = value_and_grad(loss, *others, sample_weight=of_others)
+        if reduction == "none":
+            expected = torch.zeros(6).double().index_add(0, keep, expected)
+        torch.testing.assert_close(value, expected)
+        expected = torch.zeros_like(grad).index_add(0, keep, each)
+        torch.testing.assert_close(grad, expected)
+        assert (grad[[1, 4]] == 0).all()
+
+
+@all_losses
+def test_class_to_ignore(loss):
+    """The ignored index may be that of a class, which is one of the outputs."""
+    loss = with_ignored(loss, 2)[0]
+    logits, target = random_batch()
+    keep = target != 2
+    value, grad = value_and_grad(loss, logits, target)
+    expected, each = value_and_grad(loss, logits[keep], target[keep])
+    torch.testing.assert_close(value, expected)
+    torch.testing.assert_close(grad[keep], each)
+
+
+@all_losses
+def test_all_samples_are_ignored(loss):
+    """The mean is NaN, the sum and the gradients are 0, as for PyTorch's losses."""
+    logits, target = random_batch()[0], torch.full((6,), -100)
+    for function in (loss, torch.nn.functional.cross_entropy):
+        value, grad = value_and_grad(function, logits, target)
+        assert value.isnan()
+        assert (grad == 0).all()
+    assert with_reduction(loss, "sum")(logits, target) == 0
+
+
+@all_losses
+def test_dense_targets(loss):
+    """Logits of shape (N, C, d1, d2) are N * d1 * d2 samples."""
+    logits, target = random_batch(12)
+    target[[3, 7]] = -100
+    dense = logits.reshape(2, 3, 2, 4).permute(0, 3, 1, 2), target.reshape(2, 3, 2)
+    weight = torch.arange(12)
+    for reduction, shape in {"mean": (), "none": (2, 3, 2)}.items():
+        loss = with_reduction(loss, reduction)
+        value = loss(*dense, sample_weight=weight.reshape(2, 3, 2))
+        expected = loss(logits, target, sample_weight=weight)
+        assert torch.equal(value, expected.reshape(shape))
+    if loss.takes_probabilities:
+        soft = logits.softmax(1)
+        value = loss(dense[0], soft.reshape(2, 3, 2, 4).permute(0, 3, 1, 2))
+        assert torch.equal(value.flatten(), loss(logits, soft))
+
+
 @all_losses
 @for_drawn(batches_and_orders(axis=0))
 def test_order_of_samples(loss, logits, target, order):

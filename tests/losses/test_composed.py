@@ -79,7 +79,7 @@ def test_deep_params_list_those_of_the_base(name):
     assert loss(base=FocalLoss(gamma=2.0)).get_params()["base__gamma"] == 2.0
     given = loss(base="focal", base__gamma=1.0)
     assert given.get_params(deep=False)["base__gamma"] == 1.0
-    assert "base__reduction" not in given.get_params()
+    assert not {"base__reduction", "base__ignore_index"} & given.get_params().keys()
 
 
 @all_composed
@@ -98,7 +98,8 @@ def test_copies_keep_the_parameters_of_the_base(name, copier, base):
 def test_a_given_instance_is_not_modified(name, copier):
     base = FocalLoss(gamma=2.0, reduction="sum")
     twin = copier(get_loss(name)(base=base, base__gamma=5.0))
-    assert repr(base) == repr(twin.base) == "FocalLoss(gamma=2.0, reduction='sum')"
+    given = "FocalLoss(gamma=2.0, ignore_index=-100, reduction='sum')"
+    assert repr(base) == repr(twin.base) == given
 
 
 @all_composed
@@ -150,6 +151,11 @@ def test_the_state_of_the_base_is_that_of_the_loss(name):
             {"base": "focal", "base__reduction": "sum"},
             ValueError,
             "Loss 'focal' has no parameter 'reduction', got base__reduction",
+        ),
+        (
+            {"base": "focal", "base__ignore_index": 0},
+            ValueError,
+            "Loss 'focal' has no parameter 'ignore_index', got base__ignore_index",
         ),
         (
             {"base": "focal", "base__gamma": -1},

@@ -31,4 +31,6 @@ def test_recorded(recorded, assert_recorded):
 
 
 def test_repr():
-    assert repr(FocalLoss()) == "FocalLoss(gamma=3.0, reduction='mean')"
+    assert (
+        repr(FocalLoss()) == "FocalLoss(gamma=3.0, ignore_index=-100, reduction='mean')"
+    )

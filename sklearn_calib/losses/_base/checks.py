@@ -114,6 +114,15 @@ Margin = Annotated[
 ]
 
 
+def check_index(name: str, value: _T) -> _T:
+    """Return `value` if it is an integer."""
+    hint = "Pass the class index of unlabelled samples, such as 255."
+    return check_real(name, value, float.is_integer, "an integer", hint)
+
+
+IgnoredIndex = Annotated[int, check_index]
+
+
 def check_n_bins(name: str, value: int, *, usual: int = 15) -> int:
     """Return `value` if it is an integer >= 1."""
     if isinstance(value, bool) or not isinstance(value, Integral):
@@ -140,7 +149,7 @@ def check_batch(
     check_tensors(logits, target)
     if logits.ndim != 2 or logits.shape[0] == 0 or logits.shape[1] < 2:
         raise ValueError(
-            "logits must have shape (N, C) with N >= 1 and C >= 2, got "
+            "logits must have shape (N, C, ...) with N >= 1 and C >= 2, got "
             f"{tuple(logits.shape)}. A binary problem needs two outputs, one per class."
         )
     if logits.dtype.itemsize < 4:
@@ -229,8 +238,8 @@ def _check_class_index(target: Tensor, logits: Tensor) -> Tensor:
             raise
         raise ValueError(
             f"target must lie in [0, {n_classes - 1}], got values in [{low}, {high}]. "
-            "Encode the labels as 0, 1, ..., C - 1, or give the module one output per "
-            "class."
+            "Encode the labels as 0, 1, ..., C - 1, give the module one output per "
+            "class, or pass the index of unlabelled samples as ignore_index."
         ) from error
     return target
 

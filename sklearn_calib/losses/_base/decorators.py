@@ -31,8 +31,11 @@ from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import did_you_mean
 from sklearn_calib.losses._base.checks import (
     Reduction,
+    can_check_values,
     check_batch,
     check_choice,
+    check_tensors,
+    check_weight,
     checking,
     is_traced,
     reduce_loss,
@@ -49,7 +52,8 @@ def loss_function(loss: _Loss) -> _Loss:
 
     A parameter of type ``Annotated[..., check]`` is checked by ``check(name, value)``,
     and one of a type `Literal` or `bool` must be one of the values of the type. None is
-    accepted if the type says so.
+    accepted if the type says so. A loss with the parameter `ignore_index` itself gets
+    neither ignored samples nor dimensions besides (N, C).
     """
     signature = inspect.signature(loss)
     checks = {
@@ -58,10 +62,12 @@ def loss_function(loss: _Loss) -> _Loss:
         if (check := find_check(each.annotation)) is not None
     }
 
+    call = _of_any_batch(loss) if "ignore_index" in signature.parameters else loss
+
     @wraps(loss)
     def wrapper(*args: Any, **params: Any) -> Tensor:
         run_checks(checks, params)
-        return loss(*args, **params)
+        return call(*args, **params)
 
     # Readers of the signature see plain types, such as `float | None`. Type checkers do
     # not know that a function may have other attributes.
@@ -77,6 +83,79 @@ def loss_function(loss: _Loss) -> _Loss:
     wrapper.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     wrapper.checks = checks  # type: ignore[attr-defined]
     return cast("_Loss", wrapper)
+
+
+def _of_any_batch(loss: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Make a loss of class indices ignore an index and accept further dimensions."""
+
+    @wraps(loss)
+    def call(
+        logits: Tensor,
+        target: Tensor,
+        *,
+        ignore_index: int = -100,
+        sample_weight: Tensor | None = None,
+        **params: Any,
+    ) -> Tensor:
+        check_tensors(logits, target)
+        params["sample_weight"] = sample_weight
+        if logits.ndim > 2:
+            return _call_with_rows(
+                call, logits, target, ignore_index=ignore_index, **params
+            )
+        if target.ndim == 2 and target.is_floating_point() and ignore_index >= 0:
+            raise ValueError(
+                "ignore_index must be negative for soft targets, got "
+                f"{ignore_index}. Use a sample_weight of zero to ignore a sample."
+            )
+        if logits.ndim != 2 or target.shape != logits.shape[:1]:
+            return loss(logits, target, **params)
+        # On the CPU, a loss checks the range of the target. The search for ignored
+        # samples therefore takes no time if there are none.
+        if can_check_values(target) and not 0 <= ignore_index < logits.shape[1]:
+            try:
+                return loss(logits, target, **params)
+            except ValueError:
+                if not (target.long() == ignore_index).any():
+                    raise
+        keep = target.long() != ignore_index
+        weight = keep.to(torch.promote_types(logits.dtype, torch.float32))
+        if sample_weight is not None:
+            weight = weight * check_weight(sample_weight, weight)
+        params["sample_weight"] = weight
+        # A weight of zero would not suffice for ignored logits that are not finite.
+        logits = torch.where(keep.unsqueeze(1), logits, 0)
+        value = loss(logits, torch.where(keep, target, 0), **params)
+        if params.get("reduction", "mean") != "mean":
+            return value
+        return torch.where(keep.any(), value, torch.nan)  # as cross_entropy of torch
+
+    return call
+
+
+def _call_with_rows(
+    call: Callable[..., Tensor], logits: Tensor, target: Tensor, **params: Any
+) -> Tensor:
+    """Return the loss of logits of shape (N, C, d1, ...), one row for each target."""
+    of_samples = logits.select(1, 0)
+    shape = of_samples.shape
+    if target.shape not in (shape, logits.shape):
+        raise ValueError(
+            f"target must have shape {tuple(shape)} for logits of shape "
+            f"{tuple(logits.shape)}, got {tuple(target.shape)}. The classes are the "
+            "second dimension of logits."
+        )
+    if params["sample_weight"] is not None:
+        check_weight(params["sample_weight"], of_samples)
+    for name, value in params.items():
+        if isinstance(value, Tensor) and value.shape == shape:
+            params[name] = value.flatten()
+    logits, target = (
+        each.flatten() if each.shape == shape else each.movedim(1, -1).flatten(0, -2)
+        for each in (logits, target)
+    )
+    value = call(logits, target, **params)
+    return value.unflatten(0, shape) if value.ndim else value
 
 
 def find_check(hint: Any) -> Check | None:

@@ -27,6 +27,8 @@ from sklearn_calib.losses._base.loss_names import LOSSES, get_loss_names
 
 # The prefix of the parameters of a base loss.
 BASE = "base__"
+# The parameters that a loss sets for its base.
+_OF_OWNER = {"reduction", "ignore_index"}
 
 _Init = TypeVar("_Init", bound=Callable[..., None])
 
@@ -224,6 +226,10 @@ class CalibrationLoss(ReducedLoss):
 
     Notes
     -----
+    Logits of shape (N, C, d1, ...) are N * d1 * ... samples, as in
+    :func:`torch.nn.functional.cross_entropy`. Targets equal to `ignore_index` change
+    neither the loss nor the gradients; if there are no others, the mean is NaN.
+
     If a logit is NaN, the loss is NaN. If a logit is infinite, the loss is either its
     limit for large logits, or infinite, or NaN.
 
@@ -345,7 +351,7 @@ class CalibrationLoss(ReducedLoss):
             return params
         of_base = remove_prefix(BASE, params)
         of_base = CalibrationLoss.list_params(params["base"], of_base)
-        of_base.pop("reduction", None)
+        of_base = {name: of_base[name] for name in of_base if name not in _OF_OWNER}
         return {**params, **add_prefix(BASE, of_base)}
 
     @staticmethod
@@ -354,7 +360,7 @@ class CalibrationLoss(ReducedLoss):
     ) -> None:
         """Raise a ValueError for the first name that is not a parameter of the loss.
 
-        The `reduction` of a base cannot be set.
+        The `reduction` and `ignore_index` of a base cannot be set.
 
         Parameters
         ----------
@@ -371,7 +377,7 @@ class CalibrationLoss(ReducedLoss):
         if names is None:
             return
         of_base = remove_prefix(BASE, given) if _has_base(loss) else {}
-        names -= {"reduction"} if prefix.endswith(BASE) else set()
+        names -= _OF_OWNER if prefix.endswith(BASE) else set()
         for name in given:
             if not (name in names or name.removeprefix(BASE) in of_base):
                 raise ValueError(
@@ -390,17 +396,17 @@ class CalibrationLoss(ReducedLoss):
 
         Parameters
         ----------
-        logits : Tensor of shape (N, C)
+        logits : Tensor of shape (N, C, ...)
             Unnormalised log probabilities.
-        target : Tensor of shape (N,)
+        target : Tensor of shape (N, ...)
             Class indices, or another target that the function of the loss accepts.
-        sample_weight : Tensor of shape (N,), default=None
+        sample_weight : Tensor of shape (N, ...), default=None
             Non-negative sample weights.
 
         Returns
         -------
         loss : Tensor
-            A scalar, or of shape (N,) with ``reduction="none"``.
+            A scalar, or of shape (N, ...) with ``reduction="none"``.
         """
         return self._function(
             logits, target, sample_weight=sample_weight, **self._arguments()

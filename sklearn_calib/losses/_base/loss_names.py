@@ -66,7 +66,7 @@ def get_loss(name: str) -> type[Any]:
     --------
     >>> from sklearn_calib.losses import get_loss
     >>> get_loss("focal")(gamma=2.0)
-    FocalLoss(gamma=2.0, reduction='mean')
+    FocalLoss(gamma=2.0, ignore_index=-100, reduction='mean')
     """
     return LOSSES.get(name)
 

@@ -9,13 +9,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sklearn_calib.losses._base.checks import (
+    IgnoredIndex,
     Reduction,
     check_batch,
     check_nonnegative,
     check_real,
     reduce_loss,
 )
-from sklearn_calib.losses._base.decorators import averages_over_labels
+from sklearn_calib.losses._base.decorators import averages_over_labels, loss_function
 from sklearn_calib.losses._base.stable_gradients import true_class_log_odds
 from sklearn_calib.losses._focal.dual_focal import dual_log_base
 from sklearn_calib.losses._focal.focal import focal_values
@@ -30,6 +31,7 @@ from sklearn_calib.losses._focal.validation_bins import (
 LOWEST_GAMMA = -100.0
 
 
+@loss_function
 @averages_over_labels
 def adafocal_loss(
     logits: Tensor,
@@ -37,6 +39,7 @@ def adafocal_loss(
     *,
     gamma: Tensor,
     edges: Tensor,
+    ignore_index: IgnoredIndex = -100,
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
@@ -50,9 +53,9 @@ def adafocal_loss(
 
     Parameters
     ----------
-    logits : Tensor of shape (N, C)
+    logits : Tensor of shape (N, C, ...)
         Unnormalised log probabilities.
-    target : Tensor of shape (N,) or (N, C)
+    target : Tensor of shape (N, ...) or (N, C, ...)
         Class indices, or soft targets (class probabilities), over which the loss is
         averaged.
     gamma : Tensor of shape (n_bins,)
@@ -60,15 +63,17 @@ def adafocal_loss(
     edges : Tensor of shape (n_bins - 1,)
         Interior edges of the bins, non-decreasing. A value of p_t equal to an edge
         belongs to the bin below it.
+    ignore_index : int, default=-100
+        Class index of samples that are left out, as in PyTorch's `cross_entropy`.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample.
-    sample_weight : Tensor of shape (N,), default=None
+    sample_weight : Tensor of shape (N, ...), default=None
         Non-negative sample weights. The mean becomes ``sum(w * l) / sum(w)``.
 
     Returns
     -------
     loss : Tensor
-        A scalar, or of shape (N,) with ``reduction="none"``.
+        A scalar, or of shape (N, ...) with ``reduction="none"``.
 
     Raises
     ------
@@ -152,6 +157,8 @@ class AdaFocalLoss(_ValidationBinsLoss, function=adafocal_loss):
         absolute value is set to `switch`. With 0, gamma never changes sign.
     gamma_initial : float, default=1.0
         Gamma of all bins before the first update. Until then the bins have equal width.
+    ignore_index : int, default=-100
+        Class index of samples that are left out, as in PyTorch's `cross_entropy`.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample.
 
@@ -227,9 +234,10 @@ class AdaFocalLoss(_ValidationBinsLoss, function=adafocal_loss):
         gamma_min: float = -2.0,
         switch: float = 0.2,
         gamma_initial: float = 1.0,
+        ignore_index: int = -100,
         reduction: Reduction = "mean",
     ) -> None:
-        super().__init__(n_bins=n_bins, reduction=reduction)
+        super().__init__(n_bins, ignore_index, reduction)
         self.lambd = check_nonnegative("lambd", lambd)
         self.switch = check_nonnegative("switch", switch)
         self.gamma_max = _check_gamma("gamma_max", gamma_max, switch, math.inf)
@@ -284,6 +292,7 @@ def _check_gamma(name: str, value: float, low: float, high: float) -> float:
     )
 
 
+@loss_function
 @averages_over_labels
 def ada_dual_focal_loss(
     logits: Tensor,
@@ -291,6 +300,7 @@ def ada_dual_focal_loss(
     *,
     gamma: Tensor,
     edges: Tensor,
+    ignore_index: IgnoredIndex = -100,
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
@@ -304,9 +314,9 @@ def ada_dual_focal_loss(
 
     Parameters
     ----------
-    logits : Tensor of shape (N, C)
+    logits : Tensor of shape (N, C, ...)
         Unnormalised log probabilities.
-    target : Tensor of shape (N,) or (N, C)
+    target : Tensor of shape (N, ...) or (N, C, ...)
         Class indices, or soft targets (class probabilities), over which the loss is
         averaged.
     gamma : Tensor of shape (n_bins,)
@@ -314,15 +324,17 @@ def ada_dual_focal_loss(
     edges : Tensor of shape (n_bins - 1,)
         Interior edges of the bins, non-decreasing. A value of p_t - q equal to an edge
         belongs to the bin below it.
+    ignore_index : int, default=-100
+        Class index of samples that are left out, as in PyTorch's `cross_entropy`.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample.
-    sample_weight : Tensor of shape (N,), default=None
+    sample_weight : Tensor of shape (N, ...), default=None
         Non-negative sample weights. The mean becomes ``sum(w * l) / sum(w)``.
 
     Returns
     -------
     loss : Tensor
-        A scalar, or of shape (N,) with ``reduction="none"``.
+        A scalar, or of shape (N, ...) with ``reduction="none"``.
 
     Raises
     ------
@@ -394,6 +406,8 @@ class AdaDualFocalLoss(AdaFocalLoss, function=ada_dual_focal_loss):
         absolute value is set to `switch`. With 0, gamma never changes sign.
     gamma_initial : float, default=1.0
         Gamma of all bins before the first update. Until then the bins have equal width.
+    ignore_index : int, default=-100
+        Class index of samples that are left out, as in PyTorch's `cross_entropy`.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample.
 
@@ -439,6 +453,7 @@ class AdaDualFocalLoss(AdaFocalLoss, function=ada_dual_focal_loss):
         gamma_min: float = -2.0,
         switch: float = 0.2,
         gamma_initial: float = 1.0,
+        ignore_index: int = -100,
         reduction: Reduction = "mean",
     ) -> None:
         super().__init__(
@@ -448,5 +463,6 @@ class AdaDualFocalLoss(AdaFocalLoss, function=ada_dual_focal_loss):
             gamma_min=gamma_min,
             switch=switch,
             gamma_initial=gamma_initial,
+            ignore_index=ignore_index,
             reduction=reduction,
         )

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib.losses._base.checks import (
+    IgnoredIndex,
     NonNegative,
     Reduction,
     check_batch,
@@ -46,6 +47,7 @@ def calfocal_loss(
     bin_accuracy: Tensor,
     lambd: NonNegative = 1.0,
     per_sample: Annotated[bool, _check_per_sample] = False,
+    ignore_index: IgnoredIndex = -100,
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
@@ -58,9 +60,9 @@ def calfocal_loss(
 
     Parameters
     ----------
-    logits : Tensor of shape (N, C)
+    logits : Tensor of shape (N, C, ...)
         Unnormalised log probabilities.
-    target : Tensor of shape (N,) or (N, C)
+    target : Tensor of shape (N, ...) or (N, C, ...)
         Class indices, or soft targets (class probabilities), over which the loss is
         averaged.
     edges : Tensor of shape (n_bins - 1,)
@@ -76,15 +78,17 @@ def calfocal_loss(
     per_sample : bool, default=False
         Whether gamma is computed for each sample, with the probability of the true
         class in place of the mean confidence of its bin.
+    ignore_index : int, default=-100
+        Class index of samples that are left out, as in PyTorch's `cross_entropy`.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample.
-    sample_weight : Tensor of shape (N,), default=None
+    sample_weight : Tensor of shape (N, ...), default=None
         Non-negative sample weights. The mean becomes ``sum(w * l) / sum(w)``.
 
     Returns
     -------
     loss : Tensor
-        A scalar, or of shape (N,) with ``reduction="none"``.
+        A scalar, or of shape (N, ...) with ``reduction="none"``.
 
     Raises
     ------
@@ -158,6 +162,8 @@ class CalFocalLoss(_ValidationBinsLoss, function=calfocal_loss):
     per_sample : bool, default=False
         Whether gamma is computed for each sample, with the probability of the true
         class in place of the mean confidence of its bin.
+    ignore_index : int, default=-100
+        Class index of samples that are left out, as in PyTorch's `cross_entropy`.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample.
 
@@ -200,9 +206,10 @@ class CalFocalLoss(_ValidationBinsLoss, function=calfocal_loss):
         n_bins: int = 15,
         lambd: float = 1.0,
         per_sample: bool = False,
+        ignore_index: int = -100,
         reduction: Reduction = "mean",
     ) -> None:
-        super().__init__(n_bins=n_bins, reduction=reduction)
+        super().__init__(n_bins, ignore_index, reduction)
         self.lambd = check_nonnegative("lambd", lambd)
         _check_per_sample("per_sample", per_sample)
         self.per_sample = per_sample

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib.losses._base.checks import (
+    IgnoredIndex,
     NonNegative,
     Reduction,
     check_batch,
@@ -56,6 +57,7 @@ def dual_focal_loss(
     *,
     gamma: NonNegative = 5.0,
     competitor: Competitor = "largest",
+    ignore_index: IgnoredIndex = -100,
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
@@ -68,9 +70,9 @@ def dual_focal_loss(
 
     Parameters
     ----------
-    logits : Tensor of shape (N, C)
+    logits : Tensor of shape (N, C, ...)
         Unnormalised log probabilities.
-    target : Tensor of shape (N,) or (N, C)
+    target : Tensor of shape (N, ...) or (N, C, ...)
         Class indices, or soft targets (class probabilities), over which the loss is
         averaged.
     gamma : float, default=5.0
@@ -88,15 +90,17 @@ def dual_focal_loss(
           are fewer;
         - "mean": the mean of all probabilities below p_t;
         - a float in [0, 1]: this constant.
+    ignore_index : int, default=-100
+        Class index of samples that are left out, as in PyTorch's `cross_entropy`.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample.
-    sample_weight : Tensor of shape (N,), default=None
+    sample_weight : Tensor of shape (N, ...), default=None
         Non-negative sample weights. The mean becomes ``sum(w * l) / sum(w)``.
 
     Returns
     -------
     loss : Tensor
-        A scalar, or of shape (N,) with ``reduction="none"``.
+        A scalar, or of shape (N, ...) with ``reduction="none"``.
 
     Raises
     ------

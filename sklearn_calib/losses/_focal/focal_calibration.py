@@ -9,6 +9,7 @@ from torch import Tensor
 from sklearn_calib._numerics.posteriors import focal_calibration_posterior
 from sklearn_calib._validation.probabilities import check_proba
 from sklearn_calib.losses._base.checks import (
+    IgnoredIndex,
     NonNegative,
     Norm,
     Reduction,
@@ -36,6 +37,7 @@ def focal_calibration_loss(
     lambd: NonNegative = 1.0,
     norm: Norm = "l2",
     gamma_cal: NonNegative | None = None,
+    ignore_index: IgnoredIndex = -100,
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
@@ -49,9 +51,9 @@ def focal_calibration_loss(
 
     Parameters
     ----------
-    logits : Tensor of shape (N, C)
+    logits : Tensor of shape (N, C, ...)
         Unnormalised log probabilities.
-    target : Tensor of shape (N,) or (N, C)
+    target : Tensor of shape (N, ...) or (N, C, ...)
         Class indices, or soft targets (class probabilities), over which the loss is
         averaged.
     gamma : float, default=2.0
@@ -66,15 +68,17 @@ def focal_calibration_loss(
         ``(1 - p_t) ** gamma_cal``, with p_t the probability of the true class. The
         gradient treats this factor as a constant. This is the self-adaptive variant in
         the authors' code.
+    ignore_index : int, default=-100
+        Class index of samples that are left out, as in PyTorch's `cross_entropy`.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample.
-    sample_weight : Tensor of shape (N,), default=None
+    sample_weight : Tensor of shape (N, ...), default=None
         Non-negative sample weights. The mean becomes ``sum(w * l) / sum(w)``.
 
     Returns
     -------
     loss : Tensor
-        A scalar, or of shape (N,) with ``reduction="none"``.
+        A scalar, or of shape (N, ...) with ``reduction="none"``.
 
     Raises
     ------

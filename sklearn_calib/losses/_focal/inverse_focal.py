@@ -1,6 +1,7 @@
 """Inverse focal loss."""
 
 import warnings
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -10,9 +11,11 @@ from torch import Tensor
 from sklearn_calib._numerics.posteriors import inverse_focal_posterior
 from sklearn_calib._validation.probabilities import check_proba
 from sklearn_calib.losses._base.checks import (
+    IgnoredIndex,
     NonNegative,
     Reduction,
     check_batch,
+    check_nonnegative,
     reduce_loss,
 )
 from sklearn_calib.losses._base.decorators import (
@@ -30,12 +33,25 @@ from sklearn_calib.losses._focal.focal import focal_values
 GAMMA_MAX = 3.591121476668622
 
 
+def _check_gamma(name: str, value: float) -> None:
+    """Check gamma, and warn if the loss is not monotone in p_t."""
+    if check_nonnegative(name, value) > GAMMA_MAX:
+        warnings.warn(
+            f"gamma must be at most {GAMMA_MAX:.3f} for the inverse focal loss to "
+            f"decrease in p_t, got {value!r}. Around p_t = {1 / GAMMA_MAX:.3f} the "
+            "gradient has the wrong sign. Lower gamma.",
+            UserWarning,
+            stacklevel=4,  # functions and constructors of losses are wrapped
+        )
+
+
 @loss_function
 def inverse_focal_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    gamma: NonNegative = 1.0,
+    gamma: Annotated[float, _check_gamma] = 1.0,
+    ignore_index: IgnoredIndex = -100,
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
@@ -48,23 +64,25 @@ def inverse_focal_loss(
 
     Parameters
     ----------
-    logits : Tensor of shape (N, C)
+    logits : Tensor of shape (N, C, ...)
         Unnormalised log probabilities.
-    target : Tensor of shape (N,) or (N, C)
+    target : Tensor of shape (N, ...) or (N, C, ...)
         Class indices, or soft targets (class probabilities), over which the loss is
         averaged.
     gamma : float, default=1.0
         Exponent of the weight, at least 0. With 0, the loss is cross-entropy. In [2]_
         values between 1 and 3 were chosen by cross-validation.
+    ignore_index : int, default=-100
+        Class index of samples that are left out, as in PyTorch's `cross_entropy`.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample.
-    sample_weight : Tensor of shape (N,), default=None
+    sample_weight : Tensor of shape (N, ...), default=None
         Non-negative sample weights. The mean becomes ``sum(w * l) / sum(w)``.
 
     Returns
     -------
     loss : Tensor
-        A scalar, or of shape (N,) with ``reduction="none"``.
+        A scalar, or of shape (N, ...) with ``reduction="none"``.
 
     Raises
     ------
@@ -102,7 +120,6 @@ def inverse_focal_loss(
     >>> inverse_focal_loss(logits, torch.tensor([0, 2]), gamma=1.0, reduction="none")
     tensor([0.4281, 1.8803])
     """
-    _warn_above_maximum(gamma)
     return _inverse_focal(
         logits, target, gamma=gamma, reduction=reduction, sample_weight=sample_weight
     )
@@ -115,6 +132,7 @@ def _inverse_focal(
     target: Tensor,
     *,
     gamma: NonNegative,
+    ignore_index: IgnoredIndex = -100,
     reduction: Reduction,
     sample_weight: Tensor | None = None,
 ) -> Tensor:
@@ -122,18 +140,6 @@ def _inverse_focal(
     log_odds = true_class_log_odds(*check_batch(logits, target))
     values = focal_values(log_odds, float(gamma), torch.sigmoid(log_odds).log1p())
     return reduce_loss(values, reduction, sample_weight)
-
-
-def _warn_above_maximum(gamma: float) -> None:
-    """Warn if the loss is not monotone in p_t."""
-    if gamma > GAMMA_MAX:
-        warnings.warn(
-            f"gamma must be at most {GAMMA_MAX:.3f} for the inverse focal loss to "
-            f"decrease in p_t, got {gamma!r}. Around p_t = {1 / GAMMA_MAX:.3f} the "
-            "gradient has the wrong sign. Lower gamma.",
-            UserWarning,
-            stacklevel=4,  # functions and constructors of losses are wrapped
-        )
 
 
 class InverseFocalLoss(CalibrationLoss):
@@ -151,8 +157,7 @@ class InverseFocalLoss(CalibrationLoss):
     takes_probabilities = True
 
     @parameters_of(inverse_focal_loss)
-    def __init__(self) -> None:
-        _warn_above_maximum(self.gamma)
+    def __init__(self) -> None: ...
 
     def forward(
         self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib.losses._base.checks import (
+    IgnoredIndex,
     Reduction,
     check_batch,
     check_nonnegative,
@@ -35,6 +36,7 @@ def sample_dependent_focal_loss(
     gammas: Sequence[float] = (5.0, 3.0),
     thresholds: Sequence[float] = (0.2,),
     competitor: Competitor | None = None,
+    ignore_index: IgnoredIndex = -100,
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
@@ -46,9 +48,9 @@ def sample_dependent_focal_loss(
 
     Parameters
     ----------
-    logits : Tensor of shape (N, C)
+    logits : Tensor of shape (N, C, ...)
         Unnormalised log probabilities.
-    target : Tensor of shape (N,) or (N, C)
+    target : Tensor of shape (N, ...) or (N, C, ...)
         Class indices, or soft targets (class probabilities), over which the loss is
         averaged.
     gammas : tuple or list of float, default=(5.0, 3.0)
@@ -62,15 +64,17 @@ def sample_dependent_focal_loss(
         If given, p_t is replaced by p_t - q in the weight, which becomes ``(1 - p_t +
         q) ** gamma``, and in the choice of gamma. See :func:`dual_focal_loss` for the
         values and the definition of q. With "largest" the loss is DualFocal-SD [2]_.
+    ignore_index : int, default=-100
+        Class index of samples that are left out, as in PyTorch's `cross_entropy`.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample.
-    sample_weight : Tensor of shape (N,), default=None
+    sample_weight : Tensor of shape (N, ...), default=None
         Non-negative sample weights. The mean becomes ``sum(w * l) / sum(w)``.
 
     Returns
     -------
     loss : Tensor
-        A scalar, or of shape (N,) with ``reduction="none"``.
+        A scalar, or of shape (N, ...) with ``reduction="none"``.
 
     Raises
     ------

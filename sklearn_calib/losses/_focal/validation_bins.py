@@ -14,6 +14,7 @@ from sklearn_calib._validation.probabilities import as_proba_array, check_sample
 from sklearn_calib._validation.samples import check_columns, top_label_correct
 from sklearn_calib.losses._base.checks import (
     Reduction,
+    check_index,
     check_n_bins,
     check_same_device,
     check_tensor,
@@ -50,8 +51,9 @@ class _ValidationBinsLoss(CalibrationLoss):
 
     edges: Tensor
 
-    def __init__(self, *, n_bins: int, reduction: Reduction) -> None:
+    def __init__(self, n_bins: int, ignore_index: int, reduction: Reduction) -> None:
         super().__init__(reduction=reduction)
+        self.ignore_index = check_index("ignore_index", ignore_index)
         self.n_bins = check_n_bins("n_bins", n_bins)
         edges = interior_edges(np.empty(0), n_bins=n_bins, strategy="uniform")
         self.register_buffer("edges", torch.tensor(edges, dtype=torch.float32))

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sklearn_calib.losses._base.checks import (
+    IgnoredIndex,
     Margin,
     NonNegative,
     Reduction,
@@ -31,6 +32,7 @@ def acls_loss(
     lambd_others: NonNegative = 0.1,
     lambd: NonNegative = 0.1,
     base: Base = "cross_entropy",
+    ignore_index: IgnoredIndex = -100,
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
     **base_params: Any,
@@ -44,10 +46,10 @@ def acls_loss(
 
     Parameters
     ----------
-    logits : Tensor of shape (N, C)
+    logits : Tensor of shape (N, C, ...)
         Unnormalised log probabilities. Adding a constant to all logits of a sample
         changes the loss, unlike for other losses.
-    target : Tensor of shape (N,) or (N, C)
+    target : Tensor of shape (N, ...) or (N, C, ...)
         Class indices, or soft targets (class probabilities) if `base` accepts them.
     margin : float, default=10.0
         Threshold, at least 0, up to which neither the largest logit nor its distance to
@@ -61,9 +63,11 @@ def acls_loss(
     base : str or CalibrationLoss, default="cross_entropy"
         Per-sample loss: a name accepted by :func:`get_loss`, or an instance, whose
         `reduction` is ignored.
+    ignore_index : int, default=-100
+        Class index of samples that are left out, as in PyTorch's `cross_entropy`.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample.
-    sample_weight : Tensor of shape (N,), default=None
+    sample_weight : Tensor of shape (N, ...), default=None
         Non-negative sample weights. The mean becomes ``sum(w * l) / sum(w)``.
     **base_params : dict
         Parameters of `base`, as in ``base="focal", base__gamma=3.0``.
@@ -71,7 +75,7 @@ def acls_loss(
     Returns
     -------
     loss : Tensor
-        A scalar, or of shape (N,) with ``reduction="none"``.
+        A scalar, or of shape (N, ...) with ``reduction="none"``.
 
     Raises
     ------

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from sklearn_calib.losses._base.checks import (
+    IgnoredIndex,
     NonNegative,
     Reduction,
     check_nonnegative,
@@ -56,6 +57,7 @@ def avuc_loss(
     threshold: Threshold = 0.5,
     temperature: Temperature | None = 1.0,
     base: Base = "cross_entropy",
+    ignore_index: IgnoredIndex = -100,
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
     **base_params: Any,
@@ -70,9 +72,9 @@ def avuc_loss(
 
     Parameters
     ----------
-    logits : Tensor of shape (N, C)
+    logits : Tensor of shape (N, C, ...)
         Unnormalised log probabilities.
-    target : Tensor of shape (N,)
+    target : Tensor of shape (N, ...)
         Class indices.
     lambd : float, default=1.0
         Weight of the penalty, at least 0. With 0, the loss is that of `base`.
@@ -86,10 +88,12 @@ def avuc_loss(
     base : str or CalibrationLoss, default="cross_entropy"
         Per-sample loss: a name accepted by :func:`get_loss`, or an instance, whose
         `reduction` is ignored.
+    ignore_index : int, default=-100
+        Class index of samples that are left out, as in PyTorch's `cross_entropy`.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample,
         which includes the penalty of the batch.
-    sample_weight : Tensor of shape (N,), default=None
+    sample_weight : Tensor of shape (N, ...), default=None
         Non-negative sample weights. A sample of weight m counts as m identical samples.
     **base_params : dict
         Parameters of `base`, as in ``base="focal", base__gamma=3.0``.
@@ -97,7 +101,7 @@ def avuc_loss(
     Returns
     -------
     loss : Tensor
-        A scalar, or of shape (N,) with ``reduction="none"``.
+        A scalar, or of shape (N, ...) with ``reduction="none"``.
 
     Raises
     ------

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from sklearn_calib.losses._base.checks import NonNegative, Reduction
+from sklearn_calib.losses._base.checks import IgnoredIndex, NonNegative, Reduction
 from sklearn_calib.losses._base.composed import (
     Base,
     _ComposedLoss,
@@ -27,6 +27,7 @@ def confidence_penalty_loss(
     lambd: NonNegative = 0.1,
     penalty: Penalty = "entropy",
     base: Base = "cross_entropy",
+    ignore_index: IgnoredIndex = -100,
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
     **base_params: Any,
@@ -39,9 +40,9 @@ def confidence_penalty_loss(
 
     Parameters
     ----------
-    logits : Tensor of shape (N, C)
+    logits : Tensor of shape (N, C, ...)
         Unnormalised log probabilities.
-    target : Tensor of shape (N,) or (N, C)
+    target : Tensor of shape (N, ...) or (N, C, ...)
         Class indices, or soft targets (class probabilities) if `base` accepts them.
     lambd : float, default=0.1
         Weight of the penalty, at least 0. With 0, the loss is that of `base`.
@@ -52,9 +53,11 @@ def confidence_penalty_loss(
     base : str or CalibrationLoss, default="cross_entropy"
         Per-sample loss: a name accepted by :func:`get_loss`, or an instance, whose
         `reduction` is ignored.
+    ignore_index : int, default=-100
+        Class index of samples that are left out, as in PyTorch's `cross_entropy`.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample.
-    sample_weight : Tensor of shape (N,), default=None
+    sample_weight : Tensor of shape (N, ...), default=None
         Non-negative sample weights. The mean becomes ``sum(w * l) / sum(w)``.
     **base_params : dict
         Parameters of `base`, as in ``base="focal", base__gamma=3.0``.
@@ -62,7 +65,7 @@ def confidence_penalty_loss(
     Returns
     -------
     loss : Tensor
-        A scalar, or of shape (N,) with ``reduction="none"``.
+        A scalar, or of shape (N, ...) with ``reduction="none"``.
 
     Raises
     ------

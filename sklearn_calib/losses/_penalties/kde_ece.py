@@ -9,6 +9,7 @@ from torch import Tensor
 
 from sklearn_calib._numerics.dirichlet_kernel import BANDWIDTHS
 from sklearn_calib.losses._base.checks import (
+    IgnoredIndex,
     NonNegative,
     Norm,
     Reduction,
@@ -52,6 +53,7 @@ def kde_ece_loss(
     norm: Norm = "l1",
     bandwidth: Bandwidth = 0.1,
     base: Base = "cross_entropy",
+    ignore_index: IgnoredIndex = -100,
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
     **base_params: Any,
@@ -66,9 +68,9 @@ def kde_ece_loss(
 
     Parameters
     ----------
-    logits : Tensor of shape (N, C)
+    logits : Tensor of shape (N, C, ...)
         Unnormalised log probabilities.
-    target : Tensor of shape (N,)
+    target : Tensor of shape (N, ...)
         Class indices.
     lambd : float, default=0.5
         Weight of the calibration error, at least 0. With 0, the loss is that of `base`.
@@ -86,10 +88,12 @@ def kde_ece_loss(
     base : str or CalibrationLoss, default="cross_entropy"
         Per-sample loss: a name accepted by :func:`get_loss`, or an instance, whose
         `reduction` is ignored.
+    ignore_index : int, default=-100
+        Class index of samples that are left out, as in PyTorch's `cross_entropy`.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample,
         which also depends on the predictions of the other samples.
-    sample_weight : Tensor of shape (N,), default=None
+    sample_weight : Tensor of shape (N, ...), default=None
         Non-negative sample weights. A sample of weight m counts as m identical samples,
         each of which is compared with the m - 1 others. The scale of the weights
         therefore matters.
@@ -99,7 +103,7 @@ def kde_ece_loss(
     Returns
     -------
     loss : Tensor
-        A scalar, or of shape (N,) with ``reduction="none"``.
+        A scalar, or of shape (N, ...) with ``reduction="none"``.
 
     Raises
     ------

@@ -4,7 +4,7 @@ from typing import Any
 
 from torch import Tensor
 
-from sklearn_calib.losses._base.checks import NonNegative, Reduction
+from sklearn_calib.losses._base.checks import IgnoredIndex, NonNegative, Reduction
 from sklearn_calib.losses._base.composed import (
     Base,
     _ComposedLoss,
@@ -23,6 +23,7 @@ def mdca_loss(
     *,
     lambd: NonNegative = 1.0,
     base: Base = "cross_entropy",
+    ignore_index: IgnoredIndex = -100,
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
     **base_params: Any,
@@ -34,19 +35,21 @@ def mdca_loss(
 
     Parameters
     ----------
-    logits : Tensor of shape (N, C)
+    logits : Tensor of shape (N, C, ...)
         Unnormalised log probabilities.
-    target : Tensor of shape (N,) or (N, C)
+    target : Tensor of shape (N, ...) or (N, C, ...)
         Class indices, or soft targets (class probabilities) if `base` accepts them.
     lambd : float, default=1.0
         Weight of the penalty, at least 0. With 0, the loss is that of `base`.
     base : str or CalibrationLoss, default="cross_entropy"
         Per-sample loss: a name accepted by :func:`get_loss`, or an instance, whose
         `reduction` is ignored.
+    ignore_index : int, default=-100
+        Class index of samples that are left out, as in PyTorch's `cross_entropy`.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample,
         which includes the penalty of the batch.
-    sample_weight : Tensor of shape (N,), default=None
+    sample_weight : Tensor of shape (N, ...), default=None
         Non-negative sample weights. A sample of weight m counts as m identical samples.
     **base_params : dict
         Parameters of `base`, as in ``base="focal", base__gamma=3.0``.
@@ -54,7 +57,7 @@ def mdca_loss(
     Returns
     -------
     loss : Tensor
-        A scalar, or of shape (N,) with ``reduction="none"``.
+        A scalar, or of shape (N, ...) with ``reduction="none"``.
 
     Raises
     ------
@@ -123,6 +126,7 @@ def dca_loss(
     *,
     lambd: NonNegative = 1.0,
     base: Base = "cross_entropy",
+    ignore_index: IgnoredIndex = -100,
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
     **base_params: Any,
@@ -135,19 +139,21 @@ def dca_loss(
 
     Parameters
     ----------
-    logits : Tensor of shape (N, C)
+    logits : Tensor of shape (N, C, ...)
         Unnormalised log probabilities.
-    target : Tensor of shape (N,)
+    target : Tensor of shape (N, ...)
         Class indices.
     lambd : float, default=1.0
         Weight of the penalty, at least 0. With 0, the loss is that of `base`.
     base : str or CalibrationLoss, default="cross_entropy"
         Per-sample loss: a name accepted by :func:`get_loss`, or an instance, whose
         `reduction` is ignored.
+    ignore_index : int, default=-100
+        Class index of samples that are left out, as in PyTorch's `cross_entropy`.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample,
         which includes the penalty of the batch.
-    sample_weight : Tensor of shape (N,), default=None
+    sample_weight : Tensor of shape (N, ...), default=None
         Non-negative sample weights. A sample of weight m counts as m identical samples.
     **base_params : dict
         Parameters of `base`, as in ``base="focal", base__gamma=3.0``.
@@ -155,7 +161,7 @@ def dca_loss(
     Returns
     -------
     loss : Tensor
-        A scalar, or of shape (N,) with ``reduction="none"``.
+        A scalar, or of shape (N, ...) with ``reduction="none"``.
 
     Raises
     ------

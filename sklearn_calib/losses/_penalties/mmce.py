@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sklearn_calib.losses._base.checks import (
+    IgnoredIndex,
     NonNegative,
     Reduction,
 )
@@ -33,6 +34,7 @@ def mmce_loss(
     lambd: NonNegative = 1.0,
     squared: bool = True,
     base: Base = "cross_entropy",
+    ignore_index: IgnoredIndex = -100,
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
     **base_params: Any,
@@ -47,9 +49,9 @@ def mmce_loss(
 
     Parameters
     ----------
-    logits : Tensor of shape (N, C)
+    logits : Tensor of shape (N, C, ...)
         Unnormalised log probabilities.
-    target : Tensor of shape (N,)
+    target : Tensor of shape (N, ...)
         Class indices.
     lambd : float, default=1.0
         Weight of the penalty, at least 0. With 0, the loss is that of `base`.
@@ -59,10 +61,12 @@ def mmce_loss(
     base : str or CalibrationLoss, default="cross_entropy"
         Per-sample loss: a name accepted by :func:`get_loss`, or an instance, whose
         `reduction` is ignored.
+    ignore_index : int, default=-100
+        Class index of samples that are left out, as in PyTorch's `cross_entropy`.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample,
         which includes the penalty of the batch.
-    sample_weight : Tensor of shape (N,), default=None
+    sample_weight : Tensor of shape (N, ...), default=None
         Non-negative sample weights. A sample of weight m counts as m identical samples.
     **base_params : dict
         Parameters of `base`, as in ``base="focal", base__gamma=3.0``.
@@ -70,7 +74,7 @@ def mmce_loss(
     Returns
     -------
     loss : Tensor
-        A scalar, or of shape (N,) with ``reduction="none"``.
+        A scalar, or of shape (N, ...) with ``reduction="none"``.
 
     Raises
     ------
@@ -155,6 +159,7 @@ def weighted_mmce_loss(
     *,
     lambd: NonNegative = 0.5,
     base: Base = "cross_entropy",
+    ignore_index: IgnoredIndex = -100,
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
     **base_params: Any,
@@ -170,9 +175,9 @@ def weighted_mmce_loss(
 
     Parameters
     ----------
-    logits : Tensor of shape (N, C)
+    logits : Tensor of shape (N, C, ...)
         Unnormalised log probabilities.
-    target : Tensor of shape (N,)
+    target : Tensor of shape (N, ...)
         Class indices.
     lambd : float, default=0.5
         Weight of the penalty, at least 0. With 0, the loss is that of `base`. With 1
@@ -180,10 +185,12 @@ def weighted_mmce_loss(
     base : str or CalibrationLoss, default="cross_entropy"
         Per-sample loss: a name accepted by :func:`get_loss`, or an instance, whose
         `reduction` is ignored.
+    ignore_index : int, default=-100
+        Class index of samples that are left out, as in PyTorch's `cross_entropy`.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample,
         which includes the penalty of the batch.
-    sample_weight : Tensor of shape (N,), default=None
+    sample_weight : Tensor of shape (N, ...), default=None
         Non-negative sample weights. A sample of weight m counts as m identical samples.
     **base_params : dict
         Parameters of `base`, as in ``base="focal", base__gamma=3.0``.
@@ -191,7 +198,7 @@ def weighted_mmce_loss(
     Returns
     -------
     loss : Tensor
-        A scalar, or of shape (N,) with ``reduction="none"``.
+        A scalar, or of shape (N, ...) with ``reduction="none"``.
 
     Raises
     ------

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib.losses._base.checks import (
+    IgnoredIndex,
     NonNegative,
     Reduction,
     above_zero,
@@ -49,6 +50,7 @@ def aucm_loss(
     a: Tensor | None = None,
     b: Tensor | None = None,
     alpha: Tensor | None = None,
+    ignore_index: IgnoredIndex = -100,
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
@@ -68,9 +70,9 @@ def aucm_loss(
 
     Parameters
     ----------
-    logits : Tensor of shape (N, C)
+    logits : Tensor of shape (N, C, ...)
         Unnormalised log probabilities.
-    target : Tensor of shape (N,)
+    target : Tensor of shape (N, ...)
         Class indices.
     margin : float, default=1.0
         Required distance between the mean scores of both classes, at least 0.
@@ -87,16 +89,18 @@ def aucm_loss(
     a, b, alpha : Tensor of shape () or (C,), default=None
         Values to use instead of the solution for the batch. With more than two classes,
         there may be one value per class. See the notes.
+    ignore_index : int, default=-100
+        Class index of samples that are left out, as in PyTorch's `cross_entropy`.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the loss of the batch, this loss times N, or a tensor of shape
         (N,) filled with it. The loss is not a mean over samples.
-    sample_weight : Tensor of shape (N,), default=None
+    sample_weight : Tensor of shape (N, ...), default=None
         Non-negative sample weights. A sample of weight m counts as m identical samples.
 
     Returns
     -------
     loss : Tensor
-        A scalar, or of shape (N,) with ``reduction="none"``.
+        A scalar, or of shape (N, ...) with ``reduction="none"``.
 
     Raises
     ------

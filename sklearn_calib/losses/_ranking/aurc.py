@@ -8,6 +8,7 @@ from scipy.special import digamma
 from torch import Tensor
 
 from sklearn_calib.losses._base.checks import (
+    IgnoredIndex,
     Proportion,
     Reduction,
     above_zero,
@@ -55,6 +56,7 @@ def regularized_aurc_loss(
     base: Base = "cross_entropy",
     ranks: Ranks = "soft",
     weights: RankWeights = "log",
+    ignore_index: IgnoredIndex = -100,
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
     **base_params: Any,
@@ -69,9 +71,9 @@ def regularized_aurc_loss(
 
     Parameters
     ----------
-    logits : Tensor of shape (N, C)
+    logits : Tensor of shape (N, C, ...)
         Unnormalised log probabilities.
-    target : Tensor of shape (N,)
+    target : Tensor of shape (N, ...)
         Class indices.
     lambd : float, default=0.5
         Weight of the area, in [0, 1]. With 0, the loss is that of `base`, with 1 it is
@@ -107,10 +109,12 @@ def regularized_aurc_loss(
           ranks by the digamma function. With hard ranks the weighted mean is the
           empirical area [2]_;
         - "sele": ``r / n``. Twice the weighted mean is an upper bound of the area [3]_.
+    ignore_index : int, default=-100
+        Class index of samples that are left out, as in PyTorch's `cross_entropy`.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample,
         which depends on the other samples through its rank.
-    sample_weight : Tensor of shape (N,), default=None
+    sample_weight : Tensor of shape (N, ...), default=None
         Non-negative sample weights. A sample of weight m counts as m identical samples,
         also for the ranks, and n is the sum of the weights. The scale of the weights
         therefore matters.
@@ -120,7 +124,7 @@ def regularized_aurc_loss(
     Returns
     -------
     loss : Tensor
-        A scalar, or of shape (N,) with ``reduction="none"``.
+        A scalar, or of shape (N, ...) with ``reduction="none"``.
 
     Raises
     ------
@@ -197,6 +201,7 @@ def aurc_loss(
     confidence: LogitConfidence = "msp",
     base: Base = "cross_entropy",
     weights: RankWeights = "harmonic",
+    ignore_index: IgnoredIndex = -100,
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
     **base_params: Any,
@@ -209,9 +214,9 @@ def aurc_loss(
 
     Parameters
     ----------
-    logits : Tensor of shape (N, C)
+    logits : Tensor of shape (N, C, ...)
         Unnormalised log probabilities.
-    target : Tensor of shape (N,)
+    target : Tensor of shape (N, ...)
         Class indices.
     confidence : str or callable, default="msp"
         Confidence score to rank: "msp", "margin", "negative_entropy", "negative_gini",
@@ -228,10 +233,12 @@ def aurc_loss(
           is the empirical area;
         - "log": ``-log(1 - r / (n + 1))``, the limit of these weights for large n;
         - "sele": ``r / n``. Twice the weighted mean is an upper bound of the area [2]_.
+    ignore_index : int, default=-100
+        Class index of samples that are left out, as in PyTorch's `cross_entropy`.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample,
         which depends on the other samples through its rank.
-    sample_weight : Tensor of shape (N,), default=None
+    sample_weight : Tensor of shape (N, ...), default=None
         Non-negative sample weights. A sample of weight m counts as m identical samples,
         also for the ranks. The scale of the weights therefore matters.
     **base_params : dict
@@ -240,7 +247,7 @@ def aurc_loss(
     Returns
     -------
     loss : Tensor
-        A scalar, or of shape (N,) with ``reduction="none"``.
+        A scalar, or of shape (N, ...) with ``reduction="none"``.
 
     Raises
     ------

@@ -8,15 +8,18 @@ from torch import Tensor
 
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib.losses._base.checks import (
+    IgnoredIndex,
     Proportion,
     Reduction,
     above_zero,
     can_check_values,
     check_batch,
+    check_index,
     check_n_bins,
     check_nonnegative,
     check_positive,
     check_tensor,
+    check_tensors,
     check_weight,
     checking,
     reduce_loss,
@@ -60,6 +63,7 @@ def selective_aurc_loss(
     confidence: UnitConfidence = "msp",
     base: Base = "cross_entropy",
     histogram: Tensor | None = None,
+    ignore_index: IgnoredIndex = -100,
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
     **base_params: Any,
@@ -74,9 +78,9 @@ def selective_aurc_loss(
 
     Parameters
     ----------
-    logits : Tensor of shape (N, C)
+    logits : Tensor of shape (N, C, ...)
         Unnormalised log probabilities.
-    target : Tensor of shape (N,)
+    target : Tensor of shape (N, ...)
         Class indices.
     quantile : float, default=0.5
         Fraction of the samples whose weights depend on their confidence, in [0, 1].
@@ -95,10 +99,12 @@ def selective_aurc_loss(
     histogram : Tensor of shape (n_bins,), default=None
         Counts of earlier confidences in equal-width bins of [0, 1], to which those of
         the batch are added. None means 64 bins and no earlier batches.
+    ignore_index : int, default=-100
+        Class index of samples that are left out, as in PyTorch's `cross_entropy`.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample,
         which also depends on the confidences of the other samples.
-    sample_weight : Tensor of shape (N,), default=None
+    sample_weight : Tensor of shape (N, ...), default=None
         Non-negative sample weights. A sample of weight m counts as m identical samples.
     **base_params : dict
         Parameters of `base`, as in ``base="focal", base__gamma=1.0``.
@@ -106,7 +112,7 @@ def selective_aurc_loss(
     Returns
     -------
     loss : Tensor
-        A scalar, or of shape (N,) with ``reduction="none"``.
+        A scalar, or of shape (N, ...) with ``reduction="none"``.
 
     Raises
     ------
@@ -148,25 +154,26 @@ def selective_aurc_loss(
     >>> selective_aurc_loss(logits, torch.tensor([0, 1, 1]))
     tensor(0.1448)
     """
-    base = build_base(base, base_params, selective_aurc_loss)
-    logits, target = check_batch(logits, target)
+    check_tensors(logits, target)
     if histogram is None:
         histogram = logits.new_zeros(64)
     _check_histogram(histogram)
-    return _loss_and_histogram(
+    return _selective_aurc(
         logits,
         target,
         quantile=quantile,
         bandwidth=bandwidth,
         confidence=confidence,
-        base=base,
+        base=build_base(base, base_params, selective_aurc_loss),
         histogram=histogram,
+        learns=False,
         reduction=reduction,
         sample_weight=sample_weight,
-    )[0]
+    )
 
 
-def _loss_and_histogram(
+@loss_function
+def _selective_aurc(
     logits: Tensor,
     target: Tensor,
     *,
@@ -175,22 +182,28 @@ def _loss_and_histogram(
     confidence: UnitConfidence,
     base: CalibrationLoss,
     histogram: Tensor,
+    learns: bool,
+    ignore_index: IgnoredIndex = -100,
     reduction: Reduction,
     sample_weight: Tensor | None,
-) -> tuple[Tensor, Tensor]:
-    """Return the loss, and the histogram with the confidences of the batch."""
+) -> Tensor:
+    """Return the loss; if it learns, add the confidences to the histogram."""
+    logits, target = check_batch(logits, target)
     values = base(logits, target)
     weight = torch.ones_like(values)
     if sample_weight is not None:
         weight = check_weight(sample_weight, values)
     score = compute_confidence(confidence, logits)
-    histogram = histogram.to(score) + _count(score.detach(), weight, len(histogram))
+    counts = histogram.to(score) + _count(score.detach(), weight, len(histogram))
     bound = _quantile(score, weight, float(quantile))
-    rank = _distribution(torch.minimum(score, bound), histogram, float(bandwidth))
+    rank = _distribution(torch.minimum(score, bound), counts, float(bandwidth))
     n = above_zero(weight.sum())
     rank = torch.clamp(rank, 1 / (n + 1), n / (n + 1))
     values = -torch.log1p(-rank) * values
-    return reduce_loss(values, reduction, sample_weight), histogram
+    loss = reduce_loss(values, reduction, sample_weight)
+    if learns:
+        histogram.copy_(counts)
+    return loss
 
 
 def _count(score: Tensor, weight: Tensor, n_bins: int) -> Tensor:
@@ -259,6 +272,8 @@ class SelectiveAURCLoss(_ComposedLoss, function=selective_aurc_loss):
         Confidence score in [0, 1], or a callable that computes it from logits.
     base : str or CalibrationLoss, default="cross_entropy"
         Per-sample loss.
+    ignore_index : int, default=-100
+        Class index of samples that are left out, as in PyTorch's `cross_entropy`.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample.
     **base_params : dict
@@ -292,10 +307,12 @@ class SelectiveAURCLoss(_ComposedLoss, function=selective_aurc_loss):
         bandwidth: float = 0.05,
         confidence: UnitConfidence = "msp",
         base: Base = "cross_entropy",
+        ignore_index: int = -100,
         reduction: Reduction = "mean",
         **base_params: Any,
     ) -> None:
         super().__init__(base=base, base_params=base_params, reduction=reduction)
+        self.ignore_index = check_index("ignore_index", ignore_index)
         self.quantile = check_nonnegative("quantile", quantile, most=1)
         self.n_bins = check_n_bins("n_bins", n_bins, usual=64)
         self.bandwidth = check_bandwidth("bandwidth", bandwidth)
@@ -307,14 +324,13 @@ class SelectiveAURCLoss(_ComposedLoss, function=selective_aurc_loss):
         self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
     ) -> Tensor:
         """Return the loss of a batch; in training mode, update the histogram."""
-        loss, histogram = _loss_and_histogram(
-            *check_batch(logits, target),
+        return _selective_aurc(
+            logits,
+            target,
+            learns=self.training,
             sample_weight=sample_weight,
             **self._arguments(),
         )
-        if self.training:
-            self.histogram.copy_(histogram)
-        return loss
 
     def start_epoch(self) -> None:
         """Reset the histogram."""

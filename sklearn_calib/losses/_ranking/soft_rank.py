@@ -163,8 +163,8 @@ def soft_rank_op(
 @soft_rank_op.register_fake
 def _shapes(
     values: Tensor,
-    epsilon: Tensor,  # noqa: ARG001 - as the operator
-    sample_weight: Tensor | None,  # noqa: ARG001
+    epsilon: Tensor,
+    sample_weight: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
     shape = values.shape
     return values.new_empty(shape), values.new_empty(shape, dtype=torch.int64)

@@ -10,19 +10,23 @@ from torch.autograd import Function
 
 from sklearn_calib._validation.probabilities import check_proba
 from sklearn_calib.losses._base.checks import (
+    IgnoredIndex,
     Reduction,
     check_batch,
     is_traced,
     reduce_loss,
 )
+from sklearn_calib.losses._base.decorators import loss_function, parameters_of
 from sklearn_calib.losses._base.loss import CalibrationLoss
 from sklearn_calib.losses._base.stable_gradients import stable_softmax
 
 
+@loss_function
 def brier_loss(
     logits: Tensor,
     target: Tensor,
     *,
+    ignore_index: IgnoredIndex = -100,
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
@@ -34,19 +38,21 @@ def brier_loss(
 
     Parameters
     ----------
-    logits : Tensor of shape (N, C)
+    logits : Tensor of shape (N, C, ...)
         Unnormalised log probabilities.
-    target : Tensor of shape (N,) or (N, C)
+    target : Tensor of shape (N, ...) or (N, C, ...)
         Class indices, or soft targets (class probabilities whose rows sum to one).
+    ignore_index : int, default=-100
+        Class index of samples that are left out, as in PyTorch's `cross_entropy`.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample.
-    sample_weight : Tensor of shape (N,), default=None
+    sample_weight : Tensor of shape (N, ...), default=None
         Non-negative sample weights. The mean becomes ``sum(w * l) / sum(w)``.
 
     Returns
     -------
     loss : Tensor
-        A scalar, or of shape (N,) with ``reduction="none"``.
+        A scalar, or of shape (N, ...) with ``reduction="none"``.
 
     Raises
     ------
@@ -133,7 +139,7 @@ class _BrierValues(Function):
         return excess.mul_(proba).mul_(2 * grad.unsqueeze(1)), None
 
 
-class BrierLoss(CalibrationLoss, function=brier_loss):
+class BrierLoss(CalibrationLoss):
     """Module version of :func:`brier_loss`. See there for details.
 
     Examples
@@ -146,6 +152,9 @@ class BrierLoss(CalibrationLoss, function=brier_loss):
 
     formula = r"$\sum_k (p_k - y_k)^2$"
     takes_probabilities = True
+
+    @parameters_of(brier_loss)
+    def __init__(self) -> None: ...
 
     def posterior(self, proba: ArrayLike) -> np.ndarray:
         """Return the class posterior for which `proba` minimises the expected loss.

@@ -12,6 +12,7 @@ from torch.autograd import Function
 from sklearn_calib._validation.probabilities import check_proba
 from sklearn_calib.losses._base.checks import (
     BelowOne,
+    IgnoredIndex,
     Reduction,
     check_batch,
     is_traced,
@@ -29,6 +30,7 @@ def cross_entropy_loss(
     target: Tensor,
     *,
     label_smoothing: BelowOne = 0.0,
+    ignore_index: IgnoredIndex = -100,
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
@@ -42,23 +44,25 @@ def cross_entropy_loss(
 
     Parameters
     ----------
-    logits : Tensor of shape (N, C)
+    logits : Tensor of shape (N, C, ...)
         Unnormalised log probabilities.
-    target : Tensor of shape (N,) or (N, C)
+    target : Tensor of shape (N, ...) or (N, C, ...)
         Class indices, or soft targets (class probabilities whose rows sum to one).
     label_smoothing : float, default=0.0
         Fraction of the target that is distributed uniformly over all C classes,
         including the true one, in [0, 1): each class receives ``label_smoothing / C``
         [1]_. Values from 0.05 to 0.1 are usual.
+    ignore_index : int, default=-100
+        Class index of samples that are left out, as in PyTorch's `cross_entropy`.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample.
-    sample_weight : Tensor of shape (N,), default=None
+    sample_weight : Tensor of shape (N, ...), default=None
         Non-negative sample weights. The mean becomes ``sum(w * l) / sum(w)``.
 
     Returns
     -------
     loss : Tensor
-        A scalar, or of shape (N,) with ``reduction="none"``.
+        A scalar, or of shape (N, ...) with ``reduction="none"``.
 
     Raises
     ------

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from sklearn_calib.losses._base.checks import (
     BelowOne,
+    IgnoredIndex,
     Reduction,
     check_batch,
     reduce_loss,
@@ -28,6 +29,7 @@ def label_relaxation_loss(
     target: Tensor,
     *,
     alpha: BelowOne = 0.1,
+    ignore_index: IgnoredIndex = -100,
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
@@ -42,23 +44,25 @@ def label_relaxation_loss(
 
     Parameters
     ----------
-    logits : Tensor of shape (N, C)
+    logits : Tensor of shape (N, C, ...)
         Unnormalised log probabilities.
-    target : Tensor of shape (N,) or (N, C)
+    target : Tensor of shape (N, ...) or (N, C, ...)
         Class indices, or soft targets (class probabilities), over which the loss is
         averaged.
     alpha : float, default=0.1
         Largest total probability of the other classes in the target set, in [0, 1).
         With 0, the loss is cross-entropy.
+    ignore_index : int, default=-100
+        Class index of samples that are left out, as in PyTorch's `cross_entropy`.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample.
-    sample_weight : Tensor of shape (N,), default=None
+    sample_weight : Tensor of shape (N, ...), default=None
         Non-negative sample weights. The mean becomes ``sum(w * l) / sum(w)``.
 
     Returns
     -------
     loss : Tensor
-        A scalar, or of shape (N,) with ``reduction="none"``.
+        A scalar, or of shape (N, ...) with ``reduction="none"``.
 
     Raises
     ------

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from sklearn_calib.losses._base.checks import (
+    IgnoredIndex,
     Reduction,
     check_batch,
     check_positive,
@@ -33,6 +34,7 @@ def logitnorm_loss(
     target: Tensor,
     *,
     temperature: Temperature = 0.04,
+    ignore_index: IgnoredIndex = -100,
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
@@ -45,23 +47,25 @@ def logitnorm_loss(
 
     Parameters
     ----------
-    logits : Tensor of shape (N, C)
+    logits : Tensor of shape (N, C, ...)
         Outputs of the network, z. Adding a constant to all logits of a sample changes
         their norm and therefore the loss, unlike for other losses.
-    target : Tensor of shape (N,) or (N, C)
+    target : Tensor of shape (N, ...) or (N, C, ...)
         Class indices, or soft targets (class probabilities whose rows sum to one).
     temperature : float, default=0.04
         Inverse of the norm to which the logits are scaled, above 0. The default is the
         value for CIFAR-10 in [1]_; the default of the authors' code is 1.
+    ignore_index : int, default=-100
+        Class index of samples that are left out, as in PyTorch's `cross_entropy`.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample.
-    sample_weight : Tensor of shape (N,), default=None
+    sample_weight : Tensor of shape (N, ...), default=None
         Non-negative sample weights. The mean becomes ``sum(w * l) / sum(w)``.
 
     Returns
     -------
     loss : Tensor
-        A scalar, or of shape (N,) with ``reduction="none"``.
+        A scalar, or of shape (N, ...) with ``reduction="none"``.
 
     Raises
     ------
