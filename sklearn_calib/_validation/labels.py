@@ -1,5 +1,6 @@
 """Class labels of any type, as codes, and multilabel targets as indicator matrices."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from sklearn.utils import check_array
 from sklearn_calib._validation.arrays import (
     LABEL_KINDS,
     as_array,
+    as_numbers,
     check_numbers,
     shown,
     types_of,
@@ -18,26 +20,67 @@ from sklearn_calib._validation.types import Array, Ints
 LARGEST_CODE = np.iinfo(np.int64).max
 
 
-def check_indicator(y: Any, shape: tuple[int, ...], *, name: str = "y_true") -> Ints:
-    """Return an indicator matrix as int64 after checking its shape and values.
+def check_indicator(
+    y: Any, shape: tuple[int, ...], *, name: str = "y_true", allow_nan: bool = False
+) -> Array:
+    """Return an indicator matrix after checking its shape and values.
 
-    `shape` is that of the probabilities, (n_samples, n_labels).
+    It has the dtype int64, or with NaN, the mark of an unknown label, float64. `shape`
+    is that of the probabilities, (n_samples, n_labels).
     """
     y = check_numbers(y, name)
-    y = check_array(y, ensure_2d=False, allow_nd=True, input_name=name)
+    finite: Any = "allow-nan" if allow_nan else True
+    y = check_array(
+        y, ensure_2d=False, allow_nd=True, ensure_all_finite=finite, input_name=name
+    )
     if y.shape != shape:
         raise ValueError(
             f"{name} must contain 0 or 1 for each label of each sample, in the shape "
             f"of the probabilities, {shape}, got {y.shape}. Pass an indicator matrix, "
             "such as that of sklearn.preprocessing.MultiLabelBinarizer."
         )
-    if not np.isin(y, (0, 1)).all():
+    is_known = y == y  # all but NaN
+    known = y[is_known]
+    if not np.isin(known, (0, 1)).all():
         raise ValueError(
-            f"{name} must contain only zeros and ones, got values in [{y.min():g}, "
-            f"{y.max():g}]. Pass 1 for the labels that a sample has, and 0 for the "
+            f"{name} must contain only zeros and ones, got values in [{known.min():g}, "
+            f"{known.max():g}]. Pass 1 for the labels that a sample has, and 0 for the "
             "others."
         )
-    return y.astype(np.int64, copy=False)
+    if is_known.all():
+        return y.astype(np.int64, copy=False)
+    if not is_known.any(axis=0).all():
+        raise ValueError(
+            f"{name} must contain a 0 or a 1 for each label, got only NaN for label "
+            f"{is_known.any(axis=0).argmin()}. Leave out its column."
+        )
+    return y.astype(np.float64, copy=False)
+
+
+def known_samples(
+    y: Array, values: Array, sample_weight: Any
+) -> Iterator[tuple[Ints, Array, Any]]:
+    """Yield the targets, values and weights of the samples with a known label.
+
+    `y` is an indicator matrix, in which NaN is the mark of an unknown label. The
+    weights are None or those of all samples, or of each label of each sample.
+    """
+    weight = sample_weight
+    if weight is not None:
+        weight = as_numbers(weight, "sample_weight")
+        if weight.shape not in (y.shape[:1], y.shape):
+            raise ValueError(
+                f"sample_weight must have shape {y.shape[:1]} or {y.shape}, got "
+                f"{weight.shape}. Pass a weight for each sample, or for each label of "
+                "each sample."
+            )
+        weight = np.broadcast_to(weight.T, y.T.shape)
+    for k, (target, column) in enumerate(zip(y.T, values.T, strict=True)):
+        is_known = target == target
+        # A slice of all samples, of which numpy makes no copy.
+        rows = slice(None) if is_known.all() else is_known
+        of_label = None if weight is None else weight[k][rows]
+        yield target[rows].astype(np.int64, copy=False), column[rows], of_label
 
 
 def check_label_columns(X: Any, *, name: str) -> None:

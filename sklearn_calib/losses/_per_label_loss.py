@@ -7,8 +7,10 @@ from torch import Tensor
 
 from sklearn_calib.losses._base.checks import (
     Reduction,
+    above_zero,
     can_check_values,
     check_tensors,
+    check_weight,
     reduce_loss,
 )
 from sklearn_calib.losses._base.composed import Base, _ComposedLoss, build_base
@@ -38,16 +40,18 @@ def per_label_loss(
     logits : Tensor of shape (N, L)
         One logit for each label.
     target : Tensor of shape (N, L)
-        1 for the labels of a sample and 0 for the others, of any dtype. If `base`
-        accepts soft targets, a floating point target may contain probabilities.
+        1 for the labels of a sample and 0 for the others, of any dtype, or NaN for
+        labels that are not known. If `base` accepts soft targets, a floating point
+        target may contain probabilities.
     base : str or CalibrationLoss, default="cross_entropy"
         Loss of each label: a name accepted by :func:`get_loss`, or an instance, whose
         `reduction` is ignored. It must not depend on the other samples of the batch.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample,
-        which is the mean over its labels.
-    sample_weight : Tensor of shape (N,), default=None
-        Non-negative sample weights. The mean becomes ``sum(w * l) / sum(w)``.
+        which is the mean over its labels, with 0 for those that are not known.
+    sample_weight : Tensor of shape (N,) or (N, L), default=None
+        Non-negative weights of the samples, or of each label of each sample. The mean
+        becomes ``sum(w * l) / sum(w)``, with w = 0 for labels that are not known.
     **base_params : dict
         Parameters of `base`, as in ``base="focal", base__gamma=3.0``.
 
@@ -98,18 +102,26 @@ def per_label_loss(
     tensor(0.0656)
     """
     base = build_base(base, base_params, per_label_loss)
-    target = _check_target(logits, target)
+    target, is_known = _check_target(logits, target)
     n_labels = logits.shape[1]
     pairs = torch.stack([torch.zeros_like(logits), logits], 2).flatten(0, 1)
     if target.is_floating_point():  # probabilities of both classes
         target = torch.stack([1 - target, target], 2)
     values = base(pairs, target.flatten(0, 1))
-    values = values.unflatten(0, (-1, n_labels)).mean(1)
-    return reduce_loss(values, reduction, sample_weight)
+    values = values.unflatten(0, (-1, n_labels))
+    weight = is_known.to(values)
+    if sample_weight is not None:
+        is_per_label = getattr(sample_weight, "ndim", 1) == 2
+        given = check_weight(sample_weight, values if is_per_label else values[:, 0])
+        weight = weight * (given if is_per_label else given.unsqueeze(1))
+    values = weight * values
+    if reduction == "mean":
+        return values.sum() / above_zero(weight.sum())
+    return reduce_loss(values.mean(1), reduction)
 
 
-def _check_target(logits: Tensor, target: Tensor) -> Tensor:
-    """Return the target, integers as int64, if it has a value in [0, 1] per logit."""
+def _check_target(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the target, integers as int64 and NaN as 0, and what is not NaN."""
     check_tensors(logits, target)
     if logits.ndim != 2 or logits.numel() == 0:
         raise ValueError(
@@ -123,13 +135,15 @@ def _check_target(logits: Tensor, target: Tensor) -> Tensor:
             "use another loss, such as 'focal', if each sample has one class."
         )
     target = target if target.is_floating_point() else target.long()
+    is_known = ~target.isnan()
+    target = torch.where(is_known, target, 0)
     if can_check_values(target) and not ((target >= 0) & (target <= 1)).all():
         low, high = target.min().item(), target.max().item()
         raise ValueError(
             f"target must lie in [0, 1], got values in [{low:g}, {high:g}]. Pass 1 for "
-            "the labels of a sample and 0 for the others."
+            "the labels of a sample, 0 for the others, and NaN if that is not known."
         )
-    return target
+    return target, is_known
 
 
 class PerLabelLoss(_ComposedLoss):

@@ -224,7 +224,7 @@ class RowSample(Resample):
         """Function that draws labels from the probabilities, given a generator."""
         y_true, proba, labels = self.y_true, self.y_proba, self.labels
         if y_true.ndim == 2:
-            return partial(_draw_indicators, proba)
+            return partial(_draw_indicators, proba, y_true != y_true)
         n_classes = 2 if proba.ndim == 1 else proba.shape[1]
         encode_labels(y_true, labels=labels, n_classes=n_classes)
         classes = np.unique(y_true) if labels is None else np.asarray(labels)
@@ -388,9 +388,12 @@ def class_sampler(classes: ArrayLike, proba: Floats) -> Callable[[Any], Array]:
     return partial(_draw_labels, classes, cumulated)
 
 
-def _draw_indicators(proba: Floats, rng: np.random.Generator) -> Array:
-    """Draw the labels of a multilabel problem independently."""
-    return (rng.random(proba.shape) < proba).astype(int)
+def _draw_indicators(
+    proba: Floats, is_unknown: Bools, rng: np.random.Generator
+) -> Array:
+    """Draw the labels of a multilabel problem independently, all that are known."""
+    drawn = (rng.random(proba.shape) < proba).astype(int)
+    return np.where(is_unknown, np.nan, drawn) if is_unknown.any() else drawn
 
 
 def _draw_labels(classes: Array, cumulated: Floats, rng: np.random.Generator) -> Array:

@@ -81,6 +81,33 @@ def test_weights_equal_repetitions(calibrator):
     )
 
 
+@pytest.mark.parametrize("calibrator", [TemperatureScaling, get_calibrator("isotonic")])
+@pytest.mark.parametrize("per_label", [False, True])
+def test_unknown_labels_and_weights_per_label(calibrator, per_label):
+    """Each calibrator is fitted to the samples with a known label."""
+    logits, y = make_labels(60, 2)
+    X, known = expit(logits), np.random.default_rng(1).uniform(size=y.shape) < 0.7
+    weight = np.arange(120).reshape(60, 2) % 3 if per_label else np.arange(60) % 3
+    for given in (None, weight):
+        partly = np.where(known, y, np.nan)
+        fitted = PerLabelCalibrator(calibrator()).fit(X, partly, given)
+        proba = fitted.predict_proba(X)
+        for j, rows in enumerate(known.T):
+            own = given if given is None else (given[:, j] if per_label else given)
+            own = own if own is None else own[rows]
+            alone = calibrator().fit(X[rows, j], y[rows, j], own)
+            np.testing.assert_array_equal(
+                proba[:, j], alone.predict_proba(X[:, j])[:, 1]
+            )
+            assert fitted.n_errors_[j] == alone.n_errors_
+
+
+def test_a_label_that_is_never_known():
+    logits, y = make_labels(60, 2)
+    with pytest.raises(ValueError, match=r"y must .* got only NaN for label 1\. Leave"):
+        PerLabelCalibrator(TemperatureScaling()).fit(expit(logits), y * [1, np.nan])
+
+
 @pytest.mark.filterwarnings("ignore:y contains no samples of:UserWarning")
 @all_calibrators
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

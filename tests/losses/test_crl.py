@@ -65,6 +65,26 @@ def test_known_values():
     torch.testing.assert_close(values, expected)
 
 
+def test_ignored_samples_and_their_comparisons():
+    """As above; the second sample is compared with neither of the others."""
+    logits = float64([[0.75, 0.25], [0.5, 0.5], [0.25, 0.75]]).log()
+    score = float64([0.9, 0.65, 0.8])
+    values = crl_loss(
+        logits.T[None],
+        torch.tensor([[0, 7, 0]]),
+        history=torch.tensor([[3, 4], [0, 4], [2, 4]]),
+        indices=torch.arange(3)[None],
+        confidence=lambda _: score,
+        lambd=2.0,
+        ignore_index=7,
+        reduction="none",
+    )
+    # From the third to the first, k grows by 0.25 and s by 0.1. The weight of this
+    # comparison is 1 / (2 / 3), as two of three samples are left.
+    ranking = float64([[0, 0, 2 * (0.25 - 0.1) * 1.5]])
+    torch.testing.assert_close(values, ranking - float64([[0.75, 1, 0.25]]).log())
+
+
 @pytest.mark.parametrize("n_classes", [2, 3, 10])
 def test_entropy_is_scaled_by_the_number_of_classes(n_classes):
     """Uniform and certain predictions differ by 1, the range of the correctness."""

@@ -129,6 +129,38 @@ def test_weights_are_repetitions(base, reduction):
 
 
 @all_bases
+@pytest.mark.parametrize("weight", [None, [2, 1, 0, 3, 1, 1], "per label"])
+def test_unknown_labels_and_weights_per_label(base, weight):
+    """The mean over all known labels, of the losses of separate binary problems."""
+    known = torch.tensor([[1, 1, 0], [1, 0, 0], [1] * 3, [0] * 3, [1] * 3, [0, 1, 1]])
+    given = torch.arange(18).reshape(6, 3) % 4 if weight == "per label" else weight
+    given = given if given is None else torch.as_tensor(given)
+    times = known.double()
+    if given is not None:
+        times = times * (given[:, None] if given.ndim == 1 else given)
+    target = torch.where(known > 0, TARGET.double(), torch.nan)
+
+    logits, sums = LOGITS.clone().requires_grad_(), 0
+    of_two = get_loss(base)(reduction="none").eval()
+    for z, y, w in zip(logits.T, TARGET.T, times.T, strict=True):
+        sums = sums + w * of_two(torch.stack([0 * z, z], 1), y)
+    expected = {"mean": sums.sum() / times.sum(), "sum": sums.sum() / 3}
+    for reduction, number in {**expected, "none": sums / 3}.items():
+        loss = PerLabelLoss(base=base, reduction=reduction)
+        value, grad = value_and_grad(loss, LOGITS, target, sample_weight=given)
+        torch.testing.assert_close(value, number.detach())
+        (each,) = torch.autograd.grad(number.sum(), logits, retain_graph=True)
+        torch.testing.assert_close(grad, each)
+        assert (grad[known == 0] == 0).all()
+
+
+def test_no_label_is_known():
+    value, grad = value_and_grad(PerLabelLoss(), LOGITS, torch.nan * TARGET)
+    assert value == 0
+    assert (grad == 0).all()
+
+
+@all_bases
 def test_order_of_labels(base):
     loss = PerLabelLoss(base=base, reduction="none")
     order = torch.tensor([2, 0, 1])
@@ -250,7 +282,7 @@ ONES = torch.ones(2, 3)
         (ONES, ONES[:, :2], ValueError, r"\(2, 3\), got \(2, 2\)\. Pass a 0 or a 1"),
         (ONES, 2 * ONES, ValueError, r"target must lie in \[0, 1\], got .* in \[2, 2"),
         (ONES, -ONES.long(), ValueError, r"in \[-1, -1\]\. Pass 1 for the labels of"),
-        (ONES, ONES * torch.nan, ValueError, r"in \[0, 1\], got values in \[nan"),
+        (ONES, ONES + torch.inf, ValueError, r"in \[0, 1\], got values in \[inf, inf"),
     ],
 )
 def test_bad_batch(logits, target, error, message):
@@ -258,9 +290,10 @@ def test_bad_batch(logits, target, error, message):
         PerLabelLoss()(logits, target)
 
 
-def test_weights_per_label_are_refused():
-    with pytest.raises(ValueError, match=r"sample_weight must have shape \(2,\)"):
-        PerLabelLoss()(ONES, ONES, sample_weight=ONES)
+@pytest.mark.parametrize(("shape", "rule"), [((3,), "2,"), ((2, 2), "2, 3")])
+def test_bad_weights(shape, rule):
+    with pytest.raises(ValueError, match=rf"sample_weight must have shape \({rule}\)"):
+        PerLabelLoss()(ONES, ONES, sample_weight=torch.ones(shape))
 
 
 @pytest.mark.parametrize(

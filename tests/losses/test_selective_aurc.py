@@ -88,6 +88,15 @@ def test_histogram_uses_sample_weights():
     assert loss.histogram.sum() == 5
 
 
+def test_histogram_leaves_out_ignored_samples():
+    loss = SelectiveAURCLoss(ignore_index=3)
+    logits, target = random_batch()
+    loss(logits, target)
+    expected = SelectiveAURCLoss()
+    expected(logits[target != 3], target[target != 3])
+    assert torch.equal(loss.histogram, expected.histogram)
+
+
 def test_estimator_resets_the_histogram_in_each_epoch():
     X, y = make_classification(n_samples=100, random_state=0)
     net = NeuralClassifier(loss="selective_aurc", max_epochs=3).fit(X, y)

@@ -25,6 +25,7 @@ from sklearn_calib.metrics import (
     expected_calibration_error,
     per_label,
 )
+from sklearn_calib.metrics._draws import take_sample
 
 
 def log_loss(y_true, y_proba, *, labels=None, sample_weight=None):  # noqa: ARG001 - per_label passes it
@@ -90,6 +91,44 @@ def test_a_label_that_no_sample_has(metric):
     assert one == metric(Y[:, 0], PROBA[:, 0])
 
 
+# Each label is known for about two thirds of the samples.
+KNOWN = np.random.default_rng(1).uniform(size=Y.shape) < 2 / 3
+PARTIAL = np.where(KNOWN, Y, np.nan)
+WEIGHTS = [None, np.arange(200) % 3, np.arange(600).reshape(200, 3) % 5]
+
+
+def columns(weight):
+    """Yield the known labels of each column, with their weights as an option."""
+    for j, known in enumerate(KNOWN.T):
+        options = {}
+        if weight is not None:
+            options["sample_weight"] = (weight[:, j] if weight.ndim > 1 else weight)[
+                known
+            ]
+        yield (Y[known, j], PROBA[known, j]), options
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [expected_calibration_error, aurc_loss, sklearn_log_loss, roc_auc_score],
+)
+@pytest.mark.parametrize("weight", WEIGHTS)
+def test_unknown_labels_and_weights_per_label(metric, weight):
+    options = {} if weight is None else {"sample_weight": weight}
+    found = per_label(metric, PARTIAL, PROBA, average=None, **options)
+    expected = [metric(*pair, **each) for pair, each in columns(weight)]
+    np.testing.assert_allclose(found, expected, rtol=1e-13)
+    value = per_label(partial(metric, **options), PARTIAL, PROBA)
+    assert value == pytest.approx(np.mean(expected), rel=1e-13)
+
+
+def test_a_label_that_is_never_known():
+    y = PARTIAL.copy()
+    y[:, 1] = np.nan
+    with pytest.raises(ValueError, match=r"got only NaN for label 1\. Leave out its"):
+        per_label(expected_calibration_error, y, PROBA)
+
+
 DRAWS = {"confidence_level": 0.8, "n_resamples": 3, "random_state": 0}
 
 
@@ -114,6 +153,29 @@ def test_intervals(metric, weighted):
     assert table["value"]["macro"] == per_label(metric, y, proba, **options)
     each = per_label(partial(metric, **options), y, proba, average=None, **DRAWS)
     pd.testing.assert_frame_equal(each, table[:3])
+
+
+@pytest.mark.parametrize("metric", [expected_calibration_error, log_loss])
+@pytest.mark.parametrize("weight", WEIGHTS)
+def test_intervals_of_unknown_labels(metric, weight):
+    """Those of each label alone; a draw for their mean keeps the unknown labels."""
+    options = {} if weight is None else {"sample_weight": weight}
+    table = per_label(metric, PARTIAL, PROBA, average=None, **options, **DRAWS)
+    ends = [
+        bootstrap_interval(metric, *pair, labels=[0, 1], **each, **DRAWS)
+        for pair, each in columns(weight)
+    ]
+    np.testing.assert_allclose(table[["low", "high"]], ends, rtol=1e-13)
+    if np.ndim(weight) > 1:
+        with pytest.raises(ValueError, match="average must be None for intervals"):
+            per_label(metric, PARTIAL, PROBA, **options, **DRAWS)
+        return
+    macro = per_label(metric, PARTIAL, PROBA, **options, **DRAWS).loc["macro"]
+    assert macro["low"] <= macro["value"] <= macro["high"]
+    every = partial(per_label, metric)
+    sample = take_sample(every, PARTIAL, PROBA, None, None, stratify=False)
+    drawn = sample.draw_calibrated(0)["y_true"]
+    np.testing.assert_array_equal(np.isnan(drawn), ~KNOWN)
 
 
 def test_intervals_of_options_and_names():
@@ -207,7 +269,9 @@ def test_radiographs(shared_data):
             r"y_true must contain only zeros and ones, got values in \[1, 2\]",
         ),
         (Y + 0.5, PROBA, r"only zeros and ones, got values in \[0.5, 1.5\]\. Pass 1"),
-        (Y + np.nan, PROBA, "y_true contains NaN"),
+        (Y + np.nan, PROBA, "got only NaN for label 0"),
+        (PARTIAL + 0.5, PROBA, r"only zeros and ones, got values in \[0.5, 1.5\]"),
+        (Y + np.inf, PROBA, "y_true contains infinity"),
         (Y, PROBA * 9, r"y_proba must lie in \[0, 1\]"),
         (Y, [[0.5, 0.5], [0.5]], "inhomogeneous"),
     ],
@@ -220,6 +284,9 @@ def test_bad_data(y_true, y_proba, message):
 def test_bad_arguments():
     with pytest.raises(TypeError, match=r"'y_true'.* must be an array-like\. Got <"):
         per_label(expected_calibration_error, csr_array(Y), PROBA)
+    for shape in [(199,), (200, 2)]:
+        with pytest.raises(ValueError, match=r"have shape \(200,\) or \(200, 3\), got"):
+            per_label(log_loss, Y, PROBA, sample_weight=np.ones(shape))
     with pytest.raises(ValueError, match=r"'average'.* Got 'micro'"):
         per_label(expected_calibration_error, Y, PROBA, average="micro")
     with pytest.raises(ValueError, match=r"'confidence_level' parameter .* Got 95"):

@@ -20,7 +20,11 @@ from sklearn_calib._validation.arrays import (
     on_cpu,
 )
 from sklearn_calib._validation.dask_arrays import maps_blocks
-from sklearn_calib._validation.labels import check_indicator, check_label_columns
+from sklearn_calib._validation.labels import (
+    check_indicator,
+    check_label_columns,
+    known_samples,
+)
 from sklearn_calib._validation.probabilities import warn_of_predicted_labels
 from sklearn_calib._validation.samples import check_columns
 from sklearn_calib._validation.types import Array, Floats, Ints
@@ -124,10 +128,14 @@ class PerLabelCalibrator(
             the calibrator has `from_logits=True`.
 
         y : array-like of shape (n_samples, n_labels)
-            Indicator matrix: 1 if the sample has the label, otherwise 0.
+            Indicator matrix: 1 if the sample has the label, otherwise 0, or NaN if
+            this is not known. Each calibrator is fitted to the samples with a known
+            label.
 
-        sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights. A sample of weight 2 counts as two samples.
+        sample_weight : array-like of shape (n_samples,) or (n_samples, n_labels), \
+                default=None
+            Non-negative weights of the samples, or of each label of each sample. A
+            sample of weight 2 counts as two samples.
 
         Returns
         -------
@@ -161,13 +169,16 @@ class PerLabelCalibrator(
         """
         self._validate_params()
         X = self._check_input(X, reset=True)
-        y = check_indicator(y, X.shape, name="y")
+        y = check_indicator(y, X.shape, name="y", allow_nan=True)
         labels = [np.array([0, 1])] * X.shape[1] if labels is None else labels
         self.calibrators_ = [clone(self.calibrator) for _ in labels]
         n_errors = [
-            calibrator._fit_without_warnings(x, names[codes], sample_weight, names)
-            for calibrator, x, codes, names in zip(
-                self.calibrators_, X.T, y.T, labels, strict=True
+            calibrator._fit_without_warnings(x, names[codes], weight, names)
+            for calibrator, names, (codes, x, weight) in zip(
+                self.calibrators_,
+                labels,
+                known_samples(y, X, sample_weight),
+                strict=True,
             )
         ]
         self.n_errors_ = np.array([fit.n_errors_ for fit in self.calibrators_])

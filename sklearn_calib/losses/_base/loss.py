@@ -242,7 +242,7 @@ class CalibrationLoss(ReducedLoss):
     >>> from sklearn.base import clone
     >>> from sklearn_calib.losses import FocalLoss
     >>> clone(FocalLoss(gamma=2.0)).get_params()
-    {'gamma': 2.0, 'reduction': 'mean'}
+    {'gamma': 2.0, 'ignore_index': -100, 'reduction': 'mean'}
     """
 
     # The loss of a sample or a batch for the overview of all losses, in Markdown with

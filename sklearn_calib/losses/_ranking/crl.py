@@ -60,7 +60,7 @@ def crl_loss(
     history : Tensor of shape (n_samples, 2), default=None
         Numbers of correct predictions and of all predictions for each training sample.
         For a sample without predictions, k is 0.
-    indices : Tensor of shape (N,), default=None
+    indices : Tensor of shape (N, ...), default=None
         Positions of the samples of the batch in the history. With None, for example for
         validation data, the loss is that of `base`.
     lambd : float, default=1.0
@@ -73,7 +73,8 @@ def crl_loss(
         Per-sample loss: a name accepted by :func:`get_loss`, or an instance, whose
         `reduction` is ignored.
     ignore_index : int, default=-100
-        Class index of samples that are left out, as in PyTorch's `cross_entropy`.
+        Class index of samples that are left out, as in PyTorch's `cross_entropy`,
+        together with their comparisons.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample,
         which includes its comparison with the next sample.

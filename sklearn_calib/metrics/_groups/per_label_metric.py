@@ -19,7 +19,11 @@ from sklearn_calib._validation.declarations import (
     declare_interval,
     validate_params,
 )
-from sklearn_calib._validation.labels import check_indicator, check_label_columns
+from sklearn_calib._validation.labels import (
+    check_indicator,
+    check_label_columns,
+    known_samples,
+)
 from sklearn_calib._validation.probabilities import warn_of_predicted_labels
 from sklearn_calib._validation.samples import check_columns
 from sklearn_calib._validation.types import Array, Metric, Options, Seed
@@ -67,7 +71,9 @@ def per_label(
         :func:`expected_calibration_error` or :func:`sklearn.metrics.roc_auc_score`.
 
     y_true : array-like of shape (n_samples, n_labels)
-        True labels as an indicator matrix: 1 if the sample has the label, otherwise 0.
+        True labels as an indicator matrix: 1 if the sample has the label, otherwise 0,
+        or NaN if this is not known. Each label is evaluated on the samples for which it
+        is known.
 
     y_proba : array-like of shape (n_samples, n_labels)
         Predicted probability of each label. Rows need not sum to one.
@@ -95,9 +101,9 @@ def per_label(
         Verbosity of joblib, which reports the draws of each label.
 
     **options : dict
-        Options passed to the metric, such as `n_bins` and `sample_weight`. For an
-        option with the name of a parameter above, pass a `functools.partial` as
-        `metric`.
+        Options passed to the metric, such as `n_bins` and `sample_weight`, which may
+        also have shape (n_samples, n_labels). For an option with the name of a
+        parameter above, pass a `functools.partial` as `metric`.
 
     Returns
     -------
@@ -171,34 +177,44 @@ def per_label(
     names = column_names(y_true) or column_names(y_proba)
     y_proba = as_numbers(y_proba, "y_proba")
     check_label_columns(y_proba, name="y_proba")
-    y_true = check_indicator(y_true, y_proba.shape)
+    y_true = check_indicator(y_true, y_proba.shape, allow_nan=True)
     if warn_of_predicted_labels(y_proba.ravel(), "y_proba", "predict_proba(X)"):
         y_proba = y_proba.astype(np.float64)
-    metric = partial(metric, **options)
+    metric = partial(metric, **options)  # a copy, whose keywords may be changed
+    weight = metric.keywords.pop("sample_weight", None)
     of_one = metric
     if "labels" in signature(metric).parameters:
-        of_one = partial(metric, **{"labels": [0, 1], **options})
-    pairs = [*zip(y_true.T, y_proba.T, strict=True)]
+        of_one = partial(metric, **{"labels": [0, 1], **metric.keywords})
+    samples = [
+        (y, proba, {} if w is None else {"sample_weight": w})
+        for y, proba, w in known_samples(y_true, y_proba, weight)
+    ]
     read = as_number if average == "macro" else np.asarray
-    values = np.array([read(of_one(y, proba)) for y, proba in pairs])
+    values = np.array([read(of_one(y, proba, **w)) for y, proba, w in samples])
     mean = float(values.mean()) if average == "macro" else None
     if confidence_level is None:
         return values if mean is None else mean
+
+    if mean is not None and np.ndim(weight) > 1:
+        raise ValueError(
+            "average must be None for intervals with a weight for each label, got "
+            "'macro', because samples are drawn with all their labels. Use "
+            "average=None, or one weight for each sample."
+        )
 
     import pandas as pd
 
     draws: Options = {"n_resamples": n_resamples, "random_state": random_state}
     draws |= {"n_jobs": n_jobs, "verbose": verbose}
     draws |= {"confidence_level": confidence_level}
-    # The weights of the draws replace these.
-    draws["sample_weight"] = metric.keywords.get("sample_weight")
     rows = [
-        (value, *interval_or_nan(of_one, *pair, **draws))
-        for value, pair in zip(values, pairs, strict=True)
+        (value, *interval_or_nan(of_one, y, proba, **w, **draws))
+        for value, (y, proba, w) in zip(values, samples, strict=True)
     ]
     index: list[Any] = names or [*range(len(rows))]
     if mean is not None:
         every = partial(per_label, metric)
+        draws["sample_weight"] = weight
         rows.append((mean, *interval_or_nan(every, y_true, y_proba, **draws)))
         index = [*index, "macro"]
     labels = pd.Index(index, dtype=object)
