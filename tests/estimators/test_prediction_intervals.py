@@ -106,7 +106,6 @@ LABELS = make_multilabel_classification(300, n_classes=3, random_state=0)
 @pytest.mark.parametrize(
     ("classifier", "calibrator", "data"),
     [
-        (GaussianNB(), "auto", (X, NAMES)),
         (GaussianNB(), "platt", (X, NAMES)),
         (KNeighborsClassifier(), "platt", LABELS),
     ],
@@ -118,6 +117,14 @@ def test_log_odds_of_the_limits_are_symmetric(classifier, calibrator, data):
     middle, proba = logit(interval).mean(axis=2), model.predict_proba(data[0])
     np.testing.assert_allclose(middle, logit(proba), rtol=1e-6, atol=1e-6)
     assert 0.01 < np.diff(interval).mean() < 0.3
+
+
+def test_intervals_of_shrunk_maps_may_be_too_narrow():
+    model = CalibratedClassifier(FROZEN, "auto").fit(X, NAMES)
+    with pytest.warns(UserWarning, match='calibrator="auto" may be too narrow'):
+        interval = model.predict_interval(X, **DRAWS)
+    middle, proba = logit(interval).mean(axis=2), model.predict_proba(X)
+    np.testing.assert_allclose(middle, logit(proba), rtol=1e-6, atol=1e-6)
 
 
 def test_margins_and_groups():

@@ -252,6 +252,7 @@ OF_INPUT = {"from_logits"}
 
 
 @pytest.mark.filterwarnings("ignore:X should contain logits")
+@pytest.mark.filterwarnings('ignore:Intervals of calibrator="auto"')
 def test_parameters_that_are_set_after_fit_do_not_change_predictions():
     """Parameters that are not valid show that no prediction looks at them."""
     for model, params in fitted_estimators():

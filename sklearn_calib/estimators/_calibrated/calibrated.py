@@ -1,6 +1,7 @@
 """`CalibratedClassifier`: a classifier and its calibrator in one estimator."""
 
 import copy
+import warnings
 from itertools import groupby
 from numbers import Integral
 from typing import Any, Self
@@ -66,6 +67,7 @@ from sklearn_calib._validation.groups import group_frame, select_columns
 from sklearn_calib._validation.probabilities import check_sample_weight
 from sklearn_calib._validation.types import Array, Floats, Seed
 from sklearn_calib.calibrators import (
+    AutoCalibrator,
     Calibrator,
     GroupCalibrator,
     VennAbers,
@@ -714,6 +716,11 @@ class CalibratedClassifier(
             for them [2]_. Also if there is no calibrator, if it is another classifier,
             or after :func:`~sklearn_calib.load`.
 
+        Warns
+        -----
+        UserWarning
+            If the calibrator is an `AutoCalibrator`, see Notes.
+
         See Also
         --------
         VennAbers.predict_interval : Of a single calibrator. The statement that p0 or p1
@@ -749,8 +756,16 @@ class CalibratedClassifier(
            Grenander Estimator", Annals of Statistics 38, 2010.
         """
         check_is_fitted(self)
-        pairs = self.calibrated_classifiers_
-        if isinstance(_calibrator_of(self), VennAbers):
+        pairs, calibrator = self.calibrated_classifiers_, _calibrator_of(self)
+        if isinstance(calibrator, AutoCalibrator):
+            warnings.warn(
+                'Intervals of calibrator="auto" may be too narrow, because its maps '
+                "are shrunk and averaged. Those of calibrators without a penalty, such "
+                "as BetaCalibration() or VectorScaling(), have their level if the map "
+                "is right.",
+                UserWarning,
+            )
+        if isinstance(calibrator, VennAbers):
             members = [pair.predict_interval(X) for pair in pairs]
             # The log-odds of a class against the others, which have different offsets.
             offset = np.reshape(self.pool_offset_, (-1, 1))
