@@ -8,17 +8,21 @@ does not matter.
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from numbers import Integral
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.optimize import isotonic_regression
 from scipy.special import erf
 
-from sklearn_calib._validation.arrays import row_blocks
+from sklearn_calib._validation.arrays import as_numbers, row_blocks, shown
 from sklearn_calib._validation.declarations import MOST_BINS
 from sklearn_calib._validation.probabilities import check_sums, proba_blocks
 from sklearn_calib._validation.samples import value_of_class
 from sklearn_calib._validation.types import Array, Bools, Floats, Ints, Options, Weights
+
+# "uniform", "quantile" or "arcsine", or the interior edges.
+Strategy: TypeAlias = str | tuple[float, ...]
 
 # Prevents rounding errors of cumulated weights from moving an edge.
 SLACK = 1 - 1e-12
@@ -85,7 +89,7 @@ def interior_edges(
     values: Floats,
     *,
     n_bins: int,
-    strategy: str,
+    strategy: Strategy,
     sample_weight: Weights = None,
     steps: Ints | None = None,
 ) -> Floats:
@@ -95,8 +99,10 @@ def interior_edges(
     ties allow: edge k is the smallest value such that at least k/n_bins of the weight
     is at or below it. Edges may be equal, with empty bins between them. "arcsine" bins
     have the same width in asin(sqrt(p)), and are narrower at both ends. `steps` are the
-    indices k of the edges to return, starting at 1.
+    indices k of the edges to return, starting at 1; given edges are all returned.
     """
+    if not isinstance(strategy, str):
+        return np.array(strategy, dtype=values.dtype)
     steps = np.arange(1, n_bins) if steps is None else steps
     if strategy == "uniform":
         return uniform_edges(n_bins, steps).astype(values.dtype)
@@ -133,7 +139,7 @@ def quantile_ends(mass: Floats, n_bins: int, steps: Ints | None = None) -> Ints:
 
 
 def parting_edges(
-    values: Floats, *, n_bins: int, strategy: str, sample_weight: Weights = None
+    values: Floats, *, n_bins: int, strategy: Strategy, sample_weight: Weights = None
 ) -> Floats:
     """Return the interior edges; with many bins, only those that separate values.
 
@@ -147,7 +153,8 @@ def parting_edges(
     }
     if n_bins <= min(len(values), MANY_BINS):
         return interior_edges(values, **options)
-    steps = None if n_bins <= len(values) else _steps_at(values, **options)
+    keep_all = n_bins <= len(values) or not isinstance(strategy, str)
+    steps = None if keep_all else _steps_at(values, **options)
     edges = interior_edges(values, steps=steps, **options)
     upper = np.unique(np.searchsorted(edges, values))
     return edges[upper[upper < len(edges)]]
@@ -224,7 +231,7 @@ def bin_sums(
     correct: Array,
     *,
     n_bins: int = 15,
-    strategy: str = "uniform",
+    strategy: Strategy = "uniform",
     sample_weight: Weights = None,
 ) -> BinSums:
     """Return the `BinSums` of confidences (n_samples,) and correctness (n_samples,)."""
@@ -280,7 +287,26 @@ def check_most_bins(n_bins: int, n_samples: int) -> None:
         )
 
 
-def resolve_n_bins(n_bins: int | str, n_samples: int, weight: Weights) -> int:
+def read_bins(n_bins: Any, strategy: str) -> tuple[Any, Any]:
+    """Return the number of bins and the strategy, which is the tuple of given edges."""
+    if isinstance(n_bins, str | Integral):
+        return n_bins, strategy
+    edges = as_numbers(n_bins, "n_bins").astype(np.float64)
+    is_increasing = edges.ndim == 1 and len(edges) > 1 and (np.diff(edges) > 0).all()
+    if not is_increasing or edges[0] != 0 or edges[-1] != 1:
+        raise ValueError(
+            "n_bins must be an integer or edges that increase from 0 to 1, got "
+            f"{shown(n_bins)}. Include 0 and 1, and sort the edges."
+        )
+    if strategy != "uniform":
+        raise ValueError(
+            'strategy must be "uniform" if n_bins contains edges, got '
+            f'"{strategy}". Use strategy="uniform", or pass a number of bins.'
+        )
+    return len(edges) - 1, tuple(edges[1:-1].tolist())
+
+
+def resolve_n_bins(n_bins: Any, n_samples: int, weight: Weights) -> int:
     """Return the number of bins; "cube_root" depends on the number of samples."""
     if not isinstance(n_bins, str):
         return n_bins
@@ -304,7 +330,7 @@ def class_bin_sums(
     codes: Ints,
     *,
     n_bins: int = 15,
-    strategy: str = "uniform",
+    strategy: Strategy = "uniform",
     sample_weight: Weights = None,
     keep_empty: bool = True,
 ) -> tuple[Floats, Floats, Floats]:
@@ -316,8 +342,9 @@ def class_bin_sums(
     `parting_edges`.
     """
     keep_empty = keep_empty or n_bins <= len(proba)
-    if strategy == "uniform" and keep_empty:
-        return _uniform_class_sums(proba, codes, n_bins, sample_weight)
+    if strategy != "quantile" and keep_empty:
+        edges = interior_edges(proba, n_bins=n_bins, strategy=strategy)
+        return _class_sums_between(edges, proba, codes, sample_weight)
     options: Options = {
         "n_bins": n_bins,
         "strategy": strategy,
@@ -327,16 +354,15 @@ def class_bin_sums(
     return _sums_class_by_class(proba, codes, sample_weight, find_edges)
 
 
-def _uniform_class_sums(
-    proba: Floats, codes: Ints, n_bins: int, sample_weight: Weights
+def _class_sums_between(
+    edges: Floats, proba: Floats, codes: Ints, sample_weight: Weights
 ) -> tuple[Floats, Floats, Floats]:
     """Bin the probabilities above the first edge, and get the first bin by difference.
 
-    A row has fewer than n_bins probabilities above 1 / n_bins, so the time hardly
-    depends on the number of classes.
+    A row has fewer than 1 / p probabilities above the first edge p, so the time hardly
+    depends on the number of classes, unless p is small.
     """
-    n_classes = proba.shape[1]
-    edges = interior_edges(proba, n_bins=n_bins, strategy="uniform")
+    n_classes, n_bins = proba.shape[1], len(edges) + 1
     weights = np.ones(len(proba)) if sample_weight is None else sample_weight
     weight, gap = np.zeros((2, n_classes, n_bins))
     p_true = np.empty(len(proba), dtype=proba.dtype)

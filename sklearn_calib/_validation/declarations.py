@@ -115,11 +115,9 @@ class Interval(NumericInterval):
 COUNT = [Interval(Integral, 1, None, closed="left")]
 is_count = COUNT[0].is_satisfied_by
 ABOVE_0 = [Interval(Real, 0, None, closed="neither")]
+N_BINS = [Interval(Integral, 1, MOST_BINS, closed="both"), StrOptions({"cube_root"})]
 BINS = {
-    "n_bins": [
-        Interval(Integral, 1, MOST_BINS, closed="both"),
-        StrOptions({"cube_root"}),
-    ],
+    "n_bins": [*N_BINS, "array-like"],
     "strategy": [StrOptions({"uniform", "quantile"})],
 }
 BINS_OF_ERRORS = {

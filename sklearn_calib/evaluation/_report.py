@@ -46,7 +46,7 @@ def calibration_report(
     y_true: ArrayLike,
     y_proba: ArrayLike,
     *,
-    n_bins: int | str = 15,
+    n_bins: int | str | ArrayLike = 15,
     strategy: str = "uniform",
     groups: ArrayLike | None = None,
     confidence_level: float | None = None,
@@ -71,9 +71,9 @@ def calibration_report(
         Predicted probabilities. A 1-d array contains those of the positive class; the
         report has rows for both classes.
 
-    n_bins : int or "cube_root", default=15
-        Number of bins of "ece" and "mce"; "cube_root" uses the cube root of the number
-        of samples, rounded up.
+    n_bins : int, "cube_root" or array-like of shape (n_edges,), default=15
+        Number of bins of "ece" and "mce", or their edges, as in
+        :func:`~sklearn_calib.metrics.expected_calibration_error`.
 
     strategy : {"uniform", "quantile"}, default="uniform"
         Use bins of equal width, or bins of equal numbers of samples as far as ties

@@ -91,6 +91,46 @@ def test_time_and_memory_do_not_grow_with_bins(name, strategy, weighted):
     assert np.isfinite(measure(MOST_BINS)).all()
 
 
+@pytest.mark.filterwarnings("ignore:hosmer_lemeshow_test may reject")
+@pytest.mark.parametrize("name", set(BINNED) - {"quantile_squared_error"})
+@pytest.mark.parametrize("n_bins", [1, 15, 2000])
+def test_given_edges_of_uniform_bins(name, n_bins):
+    """The same bits, also for values on the edges and for more bins than samples."""
+    rng = np.random.default_rng(0)
+    proba = rng.multinomial(15, np.ones(3) / 3, size=N_SAMPLES) / 15
+    data = (proba,) if name == "ece_consistency_bound" else (np.arange(40) % 3, proba)
+    options = {**BINNED[name], "strategy": "uniform"}
+    given, number = (
+        getattr(metrics, name)(*data, n_bins=bins, **options)
+        for bins in (np.arange(n_bins + 1) / n_bins, n_bins)
+    )
+    np.testing.assert_array_equal(given, number)
+
+
+@pytest.mark.parametrize(
+    ("n_bins", "strategy", "message"),
+    [
+        ([0, 0.5], "uniform", r"n_bins must be .* from 0 to 1, got \[0, 0.5\]"),
+        ([0.1, 1], "uniform", "n_bins must be .* from 0 to 1"),
+        ([0, 0.5, 0.5, 1], "uniform", "n_bins must be .* edges that increase"),
+        ([0, np.nan, 1], "uniform", "n_bins must be .* edges that increase"),
+        ([[0, 1]], "uniform", "n_bins must be an integer or edges"),
+        ([], "uniform", "n_bins must be an integer or edges"),
+        (["low", "high"], "uniform", "n_bins must contain numbers"),
+        ([0, 0.5, 1], "quantile", 'strategy must be "uniform" .* got "quantile"'),
+        ([0, 0.5, 1], "isotonic", 'strategy must be "uniform" .* got "isotonic"'),
+    ],
+)
+def test_bad_edges(n_bins, strategy, message):
+    options = {"n_bins": n_bins, "strategy": strategy}
+    with pytest.raises(ValueError, match=message):
+        metrics.expected_calibration_error([0, 1], [0.2, 0.7], **options)
+    if strategy != "isotonic":
+        accumulator = metrics.CalibrationAccumulator(labels=[0, 1], **options)
+        with pytest.raises(ValueError, match=message):
+            accumulator.update([0, 1], [[0.8, 0.2], [0.3, 0.7]])
+
+
 def test_names_of_all_that_take_bins():
     """New functions must be in the table, or declare other bounds."""
     takes = {

@@ -55,6 +55,23 @@ def legend_texts(ax):
     return [text.get_text() for text in ax.get_legend().get_texts()]
 
 
+def test_given_edges():
+    """The bars have the given edges; those of the histogram have equal width."""
+    bins = {"n_bins": [0, 0.4, 0.65, 0.9, 1]}
+    accumulator = CalibrationAccumulator(labels=["a", "b", "c"], **bins)
+    for display in (
+        ReliabilityDisplay.from_predictions(Y_TRUE, Y_PROBA, **bins),
+        ReliabilityDisplay.from_accumulator(accumulator.update(Y_TRUE, Y_PROBA)),
+    ):
+        assert_array_equal(display.bin_edges, bins["n_bins"])
+        assert_array_equal(display.counts, [1, 1, 2, 1])
+        assert_allclose(display.prob_true, [0, 1, 1, 0], atol=1e-12)
+        assert_allclose(display.prob_pred, [0.4, 0.6, 0.8, 1], rtol=1e-12)
+        assert_array_equal(display.histogram, [0, 1, 2, 2])
+        low = [bar.get_x() for bar in display.bars_]
+        assert_allclose(low, bins["n_bins"][:-1])
+
+
 def test_numbers(drawn):
     assert_allclose(drawn.bin_edges, [0, 1 / 3, 2 / 3, 1])
     assert_array_equal(drawn.counts, [0, 2, 3])

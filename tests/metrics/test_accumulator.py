@@ -20,6 +20,7 @@ from sklearn_calib.metrics import (
     classwise_calibration_error,
     expected_calibration_error,
 )
+from sklearn_calib.persistence import from_dict, to_dict
 
 LABELS = ["a", "b", "c", "d"]
 MEASURES = [
@@ -84,6 +85,22 @@ def test_chunks_and_their_order_do_not_matter(cuts, random, mode, dtype, weighte
         )
         value = total.compute(**measure)
         assert value == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("mode", ["top_label", "classwise"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_given_edges(mode, dtype):
+    """Lists and arrays are equal parameters, also in files, and other edges are not."""
+    edges = np.array([0, 1e-5, 0.25, 0.5, 0.9, 1])
+    bins, data = {"labels": LABELS, "mode": mode}, problem(dtype=dtype)
+    one, other = accumulate({**bins, "n_bins": edges}, data, [250])
+    total = from_dict(to_dict(one.set_params(n_bins=edges.tolist()) + other))
+    options = {"sample_weight": data[2], "n_bins": edges, **bins}
+    for measure in MEASURES:
+        expected = expected_calibration_error(*data[:2], **options, **measure)
+        assert total.compute(**measure) == pytest.approx(expected, rel=1e-9)
+    with pytest.raises(ValueError, match="other must have the parameters"):
+        total.merge(CalibrationAccumulator(**bins, n_bins=edges**2))
 
 
 @pytest.mark.parametrize("mode", ["positive", "top_label", "classwise"])

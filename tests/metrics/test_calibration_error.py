@@ -1,5 +1,8 @@
 """Values of calibration errors, from other implementations and by hand."""
 
+import math
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy.special import softmax
@@ -88,6 +91,36 @@ def test_orders(order):
     total = loop_errors(np.where(y_true == 3, 0, 1), proba[:, [3]], order, n_bins=7)
     value = expected_calibration_error(y_true == 3, proba[:, 3], **options)
     assert value == pytest.approx(total ** (1 / order), rel=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_given_edges(dtype):
+    """Plain loops over uneven bins, closed on the right, with values on the edges."""
+    rng = np.random.default_rng(0)
+    edges = np.array([0, 0.05, 0.2, 0.25, 0.8, 1])
+    y_true, proba = rng.integers(2, size=90), rng.uniform(size=90).astype(dtype)
+    proba[:12] = np.tile(edges, 2)
+    gaps = []
+    for low, high in pairwise(edges.astype(dtype)):
+        of_bin = [
+            p - y
+            for p, y in zip(proba.tolist(), y_true.tolist(), strict=True)
+            if low < p <= high or (low == 0 and p == 0)
+        ]
+        gaps.append((abs(math.fsum(of_bin)), len(of_bin)))
+    options = {"n_bins": edges}
+    ece = sum(gap for gap, _ in gaps) / 90
+    assert expected_calibration_error(y_true, proba, return_n_bins=True, **options) == (
+        pytest.approx(ece, rel=1e-12),
+        5,
+    )
+    mce = max(gap / n for gap, n in gaps)
+    value = maximum_calibration_error(y_true, proba, **options)
+    assert value == pytest.approx(mce, rel=1e-12)
+    # Both classes have bins of their own.
+    other = expected_calibration_error(1 - y_true, 1 - proba, **options)
+    value = classwise_calibration_error(y_true, proba, **options)
+    assert value == pytest.approx((ece + other) / 2, rel=1e-12)
 
 
 def test_two_means_over_four_classes():

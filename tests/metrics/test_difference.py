@@ -345,6 +345,17 @@ def accuracy(y_true, y_pred, weight):
     return np.average(y_true == y_pred, weights=weight)
 
 
+def test_given_edges():
+    rng = np.random.default_rng(0)
+    y_true, proba = rng.integers(2, size=80), rng.uniform(size=80)
+    data, seed = (y_true, proba, proba**2), {"random_state": 0}
+    results = [
+        difference_test(expected_calibration_error, *data, n_bins=n_bins, **seed)
+        for n_bins in (np.arange(16) / 15, 15)
+    ]
+    np.testing.assert_array_equal(*results)
+
+
 def test_names_of_scorers_with_string_labels():
     rng, names = np.random.default_rng(0), np.array(["pear", "fig", "plum"])
     a, b = rng.dirichlet(np.ones(3), size=(2, 60))

@@ -15,6 +15,7 @@ from sklearn_calib._numerics.binning import (
     bin_sums,
     end_at_data,
     gap_norm,
+    read_bins,
     resolve_n_bins,
 )
 from sklearn_calib._validation.declarations import (
@@ -230,7 +231,7 @@ class ReliabilityDisplay(ReliabilityDiagram, FromCVResults):
         y_true: ArrayLike,
         y_proba: ArrayLike,
         *,
-        n_bins: int | str = 15,
+        n_bins: int | str | ArrayLike = 15,
         strategy: str = "uniform",
         interval: str | None = "clopper-pearson",
         confidence_level: float = 0.95,
@@ -256,9 +257,10 @@ class ReliabilityDisplay(ReliabilityDiagram, FromCVResults):
             Predicted probabilities. A 1-d array contains those of the positive class,
             which is the second of the two labels.
 
-        n_bins : int or "cube_root", default=15
-            Number of bins, at most 1000; "cube_root" uses the cube root of the number
-            of samples, rounded up. Empty bins are not drawn.
+        n_bins : int, "cube_root" or array-like of shape (n_edges,), default=15
+            Number of bins, at most 1000, or their edges, which increase from 0 to 1;
+            "cube_root" uses the cube root of the number of samples, rounded up. Empty
+            bins are not drawn. Edges need the default strategy.
 
         strategy : {"uniform", "quantile"}, default="uniform"
             Binning strategy: bins of equal width, or bins with equal numbers of samples
@@ -370,6 +372,7 @@ class ReliabilityDisplay(ReliabilityDiagram, FromCVResults):
             y_true, y_proba, mode, pos_label, labels, sample_weight
         )
         confidence, correct, weight = evaluated
+        n_bins, strategy = read_bins(n_bins, strategy)
         n_bins = resolve_n_bins(n_bins, len(correct), weight)
         _check_n_bins(n_bins, "Use fewer bins, or SmoothReliabilityDisplay.")
         options: Options = {"n_bins": n_bins, "sample_weight": weight}
@@ -504,7 +507,8 @@ class ReliabilityDisplay(ReliabilityDiagram, FromCVResults):
                 "accumulator must be a CalibrationAccumulator, got "
                 f"{type(accumulator).__name__}. Use from_predictions for arrays."
             )
-        _check_n_bins(accumulator.n_bins, "Create the accumulator with fewer bins.")
+        n_bins, _ = read_bins(accumulator.n_bins, accumulator.strategy)
+        _check_n_bins(n_bins, "Create the accumulator with fewer bins.")
         curve = accumulator.reliability_curve(
             mode=mode,
             interval=interval,

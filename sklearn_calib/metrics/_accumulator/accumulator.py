@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from sklearn_calib._numerics.bands import BIN_INTERVALS
-from sklearn_calib._numerics.binning import end_at_data
+from sklearn_calib._numerics.binning import end_at_data, read_bins
 from sklearn_calib._state.mergeable import Accumulator
 from sklearn_calib._state.schema import (
     NON_NEGATIVE,
@@ -79,8 +79,8 @@ class CalibrationAccumulator(Accumulator):
         Labels of the columns of `y_proba`, such as `classes_` of the classifier. A
         chunk need not contain all of them.
 
-    n_bins : int, default=15
-        Number of bins.
+    n_bins : int or array-like of shape (n_edges,), default=15
+        Number of bins, or their edges, as in :func:`expected_calibration_error`.
 
     strategy : {"uniform", "quantile"}, default="uniform"
         Binning strategy: bins of equal width, for which the errors are exact, or bins
@@ -174,7 +174,7 @@ class CalibrationAccumulator(Accumulator):
     n_samples_: int = 0
     _parameter_constraints = {
         "labels": ["array-like"],
-        "n_bins": COUNT,
+        "n_bins": [*COUNT, "array-like"],
         "strategy": BINS["strategy"],
         "mode": [StrOptions(MODES), list, tuple],
     }
@@ -183,12 +183,12 @@ class CalibrationAccumulator(Accumulator):
         self,
         *,
         labels: ArrayLike,
-        n_bins: int = 15,
+        n_bins: int | ArrayLike = 15,
         strategy: str = "uniform",
         mode: str | Sequence[str] = "top_label",
     ) -> None:
         self.labels: Any = labels
-        self.n_bins = n_bins
+        self.n_bins: Any = n_bins
         self.strategy = strategy
         self.mode: Any = mode
 
@@ -671,9 +671,9 @@ class CalibrationAccumulator(Accumulator):
             )
         self._check_has_seen()
         grid, cells = self._grid(mode), self.cells_[mode]
-        is_uniform = self.strategy == "uniform"
-        edges = np.r_[0.0, grid.uniform_edges(), 1.0]
-        if not is_uniform:
+        is_uniform = grid.strategy == "uniform"
+        edges = np.r_[0.0, grid.fixed_edges(), 1.0]
+        if grid.strategy == "quantile":
             last = grid.bin_ends(cells.place, cells.sums[0]) - 1
             low, *ends, high = grid.ends_of(cells.place[np.r_[0, last]])[1]
             edges = end_at_data(np.array(ends), low, high)
@@ -730,7 +730,8 @@ class CalibrationAccumulator(Accumulator):
         self.groups_[name]._add(new)
 
     def _settings(self) -> Options:
-        return {**super()._settings(), "mode": self._modes()}
+        n_bins = np.asarray(self.n_bins).tolist()
+        return {**super()._settings(), "n_bins": n_bins, "mode": self._modes()}
 
     def _modes(self) -> list[str]:
         """Return the modes as a list."""
@@ -751,7 +752,7 @@ class CalibrationAccumulator(Accumulator):
     def _grid(self, mode: str) -> Grid:
         """Return the cells of a mode; raise ValueError if they are too many."""
         is_fine = mode != "classwise" or self.strategy == "quantile"
-        grid = Grid(self.n_bins, self.strategy, is_fine)
+        grid = Grid(*read_bins(self.n_bins, self.strategy), is_fine)
         check_cells(grid, self._n_rows(mode))
         return grid
 

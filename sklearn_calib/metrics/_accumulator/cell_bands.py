@@ -47,5 +47,5 @@ def histogram(cells: Cells, grid: Grid) -> Floats:
     For "quantile", a cell that contains an edge is on the side of its mean confidence.
     """
     weight, mean = cells.sums[0], points(cells, grid).confidence[0]
-    edges = Grid(grid.n_bins, "uniform").uniform_edges()
+    edges = Grid(grid.n_bins, "uniform").fixed_edges()
     return np.bincount(bin_index(mean, edges), weight, grid.n_bins).astype(float)

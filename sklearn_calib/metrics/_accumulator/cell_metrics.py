@@ -156,7 +156,7 @@ def check_metric(metric: Metric, mode: str, options: Options) -> None:
 )
 def error_of_sums(
     sums: Floats,
-    strategy: str,
+    strategy: Any,
     *,
     norm: str | float = "l1",
     reduce_bias: bool = False,
@@ -196,7 +196,7 @@ def metric_of_cells(
     if not grid.is_fine:
         raise ValueError(
             'With mode="classwise", a metric without bins needs an accumulator with '
-            f'strategy="quantile", got {grid.strategy!r}.'
+            'strategy="quantile", got "uniform".'
         )
     if metric is spiegelhalter_test:
         return spiegelhalter(cells, grid, **options)

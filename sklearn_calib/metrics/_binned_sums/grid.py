@@ -1,8 +1,8 @@
 """Cells of `CalibrationAccumulator`: sparse sums over narrow intervals of confidence.
 
 A row is a class, or the only one of the modes "top_label" and "positive". Its interval
-[0, 1] is divided into `N_CELLS` fine cells, which the edges of uniform bins divide
-further, so that each bin consists of cells. With uniform bins and the mode "classwise",
+[0, 1] is divided into `N_CELLS` fine cells, which uniform or given edges of bins divide
+further, so that each bin consists of cells. With such bins and the mode "classwise",
 the cells are the bins.
 """
 
@@ -14,7 +14,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sklearn_calib._numerics.binning import bin_index, interior_edges, quantile_ends
+from sklearn_calib._numerics.binning import (
+    Strategy,
+    bin_index,
+    interior_edges,
+    quantile_ends,
+)
+from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.types import Floats, Ints
 
 # With this number, a cell is at most 4e-4 wide, and 1.5e-7 at 0 and 1.
@@ -27,7 +33,7 @@ class Grid(NamedTuple):
     """Division of [0, 1] into cells and bins."""
 
     n_bins: int
-    strategy: str
+    strategy: Strategy
     is_fine: bool = True
 
     @property
@@ -35,7 +41,7 @@ class Grid(NamedTuple):
         """Return the number of cells of a row."""
         if not self.is_fine:
             return self.n_bins
-        return N_CELLS + (self.n_bins - 1) * (self.strategy == "uniform")
+        return N_CELLS + (self.n_bins - 1) * (self.strategy != "quantile")
 
     def cell_of(self, values: Floats) -> Ints:
         """Return the cell of each value."""
@@ -46,7 +52,7 @@ class Grid(NamedTuple):
             place *= 2 * N_CELLS / np.pi
             index = np.minimum(place.astype(np.intp), N_CELLS - 1)
         # The sum of the numbers of edges of both kinds below the value.
-        return index + bin_index(values, self.uniform_edges(values))
+        return index + bin_index(values, self.fixed_edges(values))
 
     def ends_of(self, cells: Ints) -> tuple[Floats, Floats]:
         """Return the lower and the upper ends of cells of a row."""
@@ -58,8 +64,7 @@ class Grid(NamedTuple):
         """Return the edges of the cells, from 0 to 1."""
         steps = np.arange(1, N_CELLS if self.is_fine else 1)
         fine = np.sin(np.pi / 2 * steps / N_CELLS) ** 2
-        uniform = self.uniform_edges(fine)
-        return np.r_[0.0, np.sort(np.r_[fine, uniform]), 1.0]
+        return np.r_[0.0, np.sort(np.r_[fine, self.fixed_edges(fine)]), 1.0]
 
     def bin_ends(self, cells: Ints, weight: Floats) -> Ints:
         """Return the number of occupied cells up to the end of each bin of a row."""
@@ -71,14 +76,15 @@ class Grid(NamedTuple):
 
     @lru_cache(maxsize=8)  # noqa: B019 - a few small arrays
     def _last_cells(self) -> Ints:
-        """Return the last cell of each uniform bin but the last one."""
-        return self.cell_of(self.uniform_edges())
+        """Return the last cell of each bin with fixed edges but the last one."""
+        return self.cell_of(self.fixed_edges())
 
-    def uniform_edges(self, values: Floats | None = None) -> Floats:
-        """Return the edges of uniform bins, if any, in the dtype of the values."""
+    def fixed_edges(self, values: Floats | None = None) -> Floats:
+        """Return the edges that do not depend on data, in the dtype of the values."""
         values = np.empty(0) if values is None else values
-        n_bins = self.n_bins if self.strategy == "uniform" else 1
-        return interior_edges(values, n_bins=n_bins, strategy="uniform")
+        is_fixed = self.strategy != "quantile"
+        n_bins, strategy = self[:2] if is_fixed else (1, "uniform")
+        return interior_edges(values, n_bins=n_bins, strategy=strategy)
 
 
 def check_cells(grid: Grid, n_rows: int) -> None:
@@ -87,8 +93,8 @@ def check_cells(grid: Grid, n_rows: int) -> None:
     most = N_CELLS if strategy == "quantile" else MOST_CELLS // max(n_rows, 1)
     if n_bins > most:
         raise ValueError(
-            f'n_bins must be at most {most} for strategy="{strategy}" and {n_rows} '
-            f"evaluated class(es), got {n_bins}. Use fewer bins."
+            f"n_bins must be at most {most} for strategy={shown(strategy)} and "
+            f"{n_rows} evaluated class(es), got {n_bins}. Use fewer bins."
         )
     if strategy == "quantile" and n_rows * N_CELLS > MOST_CELLS:
         raise ValueError(

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._numerics.binning import class_bin_sums
+from sklearn_calib._numerics.binning import Strategy, class_bin_sums
 from sklearn_calib._validation.arrays import (
     as_numbers,
     device,
@@ -225,12 +225,12 @@ def _class_cells(samples: Samples, grid: Grid) -> Cells:
 
 
 def dask_gap_sums(
-    samples: LazySamples, n_bins: Any, strategy: str
+    samples: LazySamples, n_bins: Any, strategy: Strategy
 ) -> tuple[Floats, Floats, Floats]:
     """Return the sums of all blocks over bins, which give the exact error."""
-    if strategy != "uniform" or isinstance(n_bins, str):
+    if strategy in ("quantile", "isotonic") or isinstance(n_bins, str):
         raise ValueError(
-            'strategy must be "uniform" and n_bins an integer for Dask arrays, got '
+            'strategy must be "uniform" and n_bins not a string for Dask arrays, got '
             f"{strategy!r} and {n_bins!r}. CalibrationAccumulator approximates the "
             'error for "quantile". Or call compute() to load all samples.'
         )

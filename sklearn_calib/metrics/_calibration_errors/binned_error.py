@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_calib._numerics.binning import (
+    Strategy,
     class_bin_sums,
     combine_classes,
     gap_error,
     isotonic_calibration_error,
+    read_bins,
     resolve_n_bins,
     row_gap_sums,
     sweep_n_bins,
@@ -44,7 +46,7 @@ def expected_calibration_error(
     y_true: ArrayLike,
     y_proba: ArrayLike,
     *,
-    n_bins: int | str = ...,
+    n_bins: int | str | ArrayLike = ...,
     strategy: str = ...,
     norm: str | float = ...,
     reduce_bias: bool = ...,
@@ -61,7 +63,7 @@ def expected_calibration_error(
     y_true: ArrayLike,
     y_proba: ArrayLike,
     *,
-    n_bins: int | str = ...,
+    n_bins: int | str | ArrayLike = ...,
     strategy: str = ...,
     norm: str | float = ...,
     reduce_bias: bool = ...,
@@ -89,7 +91,7 @@ def expected_calibration_error(
     y_true: ArrayLike,
     y_proba: ArrayLike,
     *,
-    n_bins: int | str = 15,
+    n_bins: int | str | ArrayLike = 15,
     strategy: str = "uniform",
     norm: str | float = "l1",
     reduce_bias: bool = False,
@@ -114,8 +116,9 @@ def expected_calibration_error(
         Predicted probabilities. A 1-d array contains the probabilities of the positive
         class, which is the second of the two labels.
 
-    n_bins : int, "cube_root" or "sweep", default=15
-        Number of bins, including empty ones. "cube_root" uses the cube root of the
+    n_bins : int, "cube_root", "sweep" or array-like of shape (n_edges,), default=15
+        Number of bins, including empty ones, or their edges, which increase from 0 to
+        1. Edges need the default strategy. "cube_root" uses the cube root of the
         number of samples, rounded up. "sweep" uses the largest number of bins up to
         which the accuracies of the bins are non-decreasing [2]_. It is at most 1000,
         unless the accuracy is non-decreasing over all distinct confidences. "sweep" is
@@ -279,7 +282,7 @@ def maximum_calibration_error(
     y_true: ArrayLike,
     y_proba: ArrayLike,
     *,
-    n_bins: int | str = 15,
+    n_bins: int | str | ArrayLike = 15,
     strategy: str = "uniform",
     mode: str | None = None,
     pos_label: Any = None,
@@ -300,9 +303,9 @@ def maximum_calibration_error(
         Predicted probabilities. A 1-d array contains the probabilities of the positive
         class.
 
-    n_bins : int or "cube_root", default=15
-        Number of bins. "cube_root" uses the cube root of the number of samples, rounded
-        up. Empty bins do not count. Not used by "isotonic".
+    n_bins : int, "cube_root" or array-like of shape (n_edges,), default=15
+        Number of bins, or their edges, as in :func:`expected_calibration_error`. Empty
+        bins do not count. Not used by "isotonic".
 
     strategy : {"uniform", "quantile", "isotonic"}, default="uniform"
         Binning strategy: bins of equal width, bins with equal numbers of samples as far
@@ -379,7 +382,7 @@ def classwise_calibration_error(
     y_true: ArrayLike,
     y_proba: ArrayLike,
     *,
-    n_bins: int | str = 15,
+    n_bins: int | str | ArrayLike = 15,
     strategy: str = "uniform",
     norm: str | float = "l1",
     reduce_bias: bool = False,
@@ -403,9 +406,9 @@ def classwise_calibration_error(
         Predicted probabilities. A 1-d array contains the probabilities of the positive
         class; the error is averaged over both classes.
 
-    n_bins : int or "cube_root", default=15
-        Number of bins. "cube_root" uses the cube root of the number of samples, rounded
-        up. Empty bins do not count. Not used by "isotonic".
+    n_bins : int, "cube_root" or array-like of shape (n_edges,), default=15
+        Number of bins, or their edges, as in :func:`expected_calibration_error`. Empty
+        bins do not count. Not used by "isotonic".
 
     strategy : {"uniform", "quantile", "isotonic"}, default="uniform"
         Binning strategy: bins of equal width, bins with equal numbers of samples as far
@@ -517,7 +520,7 @@ def check_reduce_bias(reduce_bias: bool, norm: str | float, strategy: str) -> No
 
 def binned_error(
     samples: Any,
-    n_bins: int | str,
+    n_bins: int | str | ArrayLike,
     strategy: str,
     *,
     norm: str | float,
@@ -525,11 +528,12 @@ def binned_error(
     average: str = "mean",
 ) -> tuple[float, Any]:
     """Return the error of samples, and the number of bins or None."""
+    bins = read_bins(n_bins, strategy)
     if strategy == "isotonic" and not isinstance(samples, LazySamples):
         return _isotonic_error(samples, norm, average), None
-    weight, gap, correct, n_bins = gap_sums(samples, n_bins, strategy)
+    weight, gap, correct, n_used = gap_sums(samples, *bins)
     options: Options = {"reduce_bias": reduce_bias, "average": average}
-    return gap_error(weight, gap, correct, norm, **options), n_bins
+    return gap_error(weight, gap, correct, norm, **options), n_used
 
 
 class GapSums(NamedTuple):
@@ -544,7 +548,7 @@ class GapSums(NamedTuple):
     n_bins: int
 
 
-def gap_sums(samples: Any, n_bins: Any, strategy: str) -> GapSums:
+def gap_sums(samples: Any, n_bins: Any, strategy: Strategy) -> GapSums:
     """Return the sums over bins of samples in memory, on a device or in Dask arrays."""
     if isinstance(samples, LazySamples):
         return GapSums(*dask_gap_sums(samples, n_bins, strategy), n_bins)
@@ -568,7 +572,7 @@ def gap_sums(samples: Any, n_bins: Any, strategy: str) -> GapSums:
     return GapSums(*sums, n_bins)
 
 
-def _column_gap_sums(samples: Any, n_bins: int | str, strategy: str) -> GapSums:
+def _column_gap_sums(samples: Any, n_bins: Any, strategy: Any) -> GapSums:
     """Return the sums of one probability per sample."""
     value, correct, weight = samples.column()
     if n_bins == "sweep":

@@ -20,8 +20,8 @@ from sklearn_calib._numerics.binning import (
     sums_by_value,
 )
 from sklearn_calib._validation.declarations import (
-    BINS,
     MODE,
+    N_BINS,
     TARGETS,
     declare_interval,
     validate_params,
@@ -124,7 +124,7 @@ def averaged_two_bin_error(
 
 
 @declare_interval(is_error=True, power=1)
-@validate_params({**TARGETS, **MODE, "n_bins": BINS["n_bins"]})
+@validate_params({**TARGETS, **MODE, "n_bins": N_BINS})
 def quantile_squared_error(
     y_true: ArrayLike,
     y_proba: ArrayLike,

@@ -11,7 +11,12 @@ from numpy.typing import ArrayLike
 from scipy.stats import chi2
 from sklearn.utils import check_random_state
 
-from sklearn_calib._numerics.binning import bin_index, parting_edges, resolve_n_bins
+from sklearn_calib._numerics.binning import (
+    bin_index,
+    parting_edges,
+    read_bins,
+    resolve_n_bins,
+)
 from sklearn_calib._validation.declarations import (
     BINS,
     DRAWS,
@@ -56,7 +61,7 @@ def hosmer_lemeshow_test(
     y_true: ArrayLike,
     y_proba: ArrayLike,
     *,
-    n_bins: int | str = 10,
+    n_bins: int | str | ArrayLike = 10,
     strategy: str = "quantile",
     mode: str = "canonical",
     pos_label: Any = None,
@@ -81,9 +86,9 @@ def hosmer_lemeshow_test(
         Predicted probabilities. A 1-d array contains the probabilities of the positive
         class.
 
-    n_bins : int or "cube_root", default=10
+    n_bins : int, "cube_root" or array-like of shape (n_edges,), default=10
         Number of bins. "cube_root" uses the cube root of the number of samples, rounded
-        up.
+        up. With `strategy="uniform"`, it can be the edges, which increase from 0 to 1.
 
     strategy : {"uniform", "quantile"}, default="quantile"
         Binning strategy: bins of equal width, or bins with equal numbers of samples as
@@ -207,6 +212,7 @@ def hosmer_lemeshow_test(
             f'{proba.shape[1]} classes. Use variance="sample" or mode="top_label".'
         )
     evaluated = proba[:, 1] if proba.shape[1] == 2 else proba.max(axis=1)
+    n_bins, strategy = read_bins(n_bins, strategy)
     n_bins = resolve_n_bins(n_bins, len(evaluated), None)
     edges = parting_edges(evaluated, n_bins=n_bins, strategy=strategy)
     index = bin_index(evaluated, edges)

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import erf, ndtri
 
 from sklearn_calib._numerics.binning import (
+    Strategy,
     bin_index,
     class_gap_norm,
     parting_edges,
@@ -103,7 +104,7 @@ def evaluated(samples: AnySamples) -> tuple[Floats, Bools, Floats]:
 
 
 def bin_cells(
-    values: Floats, weight: Floats, n_bins: int | str, strategy: str
+    values: Floats, weight: Floats, n_bins: Any, strategy: Strategy
 ) -> tuple[Ints, tuple[int, int]]:
     """Return the index of the cell of each value, and the shape of the cells."""
     n_bins = resolve_n_bins(n_bins, len(values), weight)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
-from sklearn_calib._numerics.binning import sweep_n_bins
+from sklearn_calib._numerics.binning import read_bins, sweep_n_bins
 from sklearn_calib._validation.clusters import read_clusters
 from sklearn_calib._validation.declarations import (
     BETWEEN_0_AND_1,
@@ -52,7 +52,7 @@ def ece_interval(
     y_proba: ArrayLike,
     *,
     confidence_level: float = 0.95,
-    n_bins: int | str = 15,
+    n_bins: int | str | ArrayLike = 15,
     strategy: str = "uniform",
     norm: str = "l1",
     mode: str | None = None,
@@ -81,7 +81,7 @@ def ece_interval(
     confidence_level : float, default=0.95
         Confidence level, in (0, 1), for the error of the population with these bins.
 
-    n_bins : int, "cube_root" or "sweep", default=15
+    n_bins : int, "cube_root", "sweep" or array-like of shape (n_edges,), default=15
         Number of bins, as in :func:`expected_calibration_error`.
 
     strategy : {"uniform", "quantile"}, default="uniform"
@@ -209,6 +209,7 @@ def ece_interval(
     data = y_true, y_proba, labels, sample_weight, mode, pos_label
     samples = read_samples(*data, is_symmetric=mode == "classwise")
     values, correct, weight = evaluated(samples)
+    n_bins, strategy = read_bins(n_bins, strategy)
     if n_bins == "sweep":
         n_bins = _swept(values, correct, strategy=strategy, sample_weight=weight)
     cells, shape = bin_cells(values, weight, n_bins, strategy)
@@ -246,7 +247,7 @@ def ece_consistency_bound(
     y_proba: ArrayLike,
     *,
     level: float = 0.95,
-    n_bins: int | str = 15,
+    n_bins: int | str | ArrayLike = 15,
     strategy: str = "uniform",
     norm: str | float = "l1",
     mode: str | None = None,
@@ -270,9 +271,8 @@ def ece_consistency_bound(
         Probability that the error of a calibrated classifier is at most the bound, in
         (0, 1).
 
-    n_bins : int or "cube_root", default=15
-        Number of bins. "cube_root" uses the cube root of the number of samples, rounded
-        up.
+    n_bins : int, "cube_root" or array-like of shape (n_edges,), default=15
+        Number of bins, or their edges, as in :func:`expected_calibration_error`.
 
     strategy : {"uniform", "quantile"}, default="uniform"
         Binning strategy: bins of equal width, or bins with equal numbers of samples as
@@ -332,7 +332,7 @@ def ece_consistency_bound(
     codes = np.zeros(len(proba), dtype=np.int64)
     samples = Samples(proba, codes, weight, resolve_mode(mode, proba))
     values, _, weight = evaluated(samples)
-    cells, shape = bin_cells(values, weight, n_bins, strategy)
+    cells, shape = bin_cells(values, weight, *read_bins(n_bins, strategy))
     rng = check_random_state(random_state)
     errors = calibrated_errors(values, weight, cells, shape, norm, n_resamples, rng)
     return float(np.quantile(errors, level))

@@ -9,7 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import isotonic_regression
 
-from sklearn_calib._numerics.binning import bin_index, parting_edges, resolve_n_bins
+from sklearn_calib._numerics.binning import (
+    Strategy,
+    bin_index,
+    parting_edges,
+    read_bins,
+    resolve_n_bins,
+)
 from sklearn_calib._numerics.class_scores import GROUP_SIZE
 from sklearn_calib._numerics.risk_coverage import LOSSES
 from sklearn_calib._solvers.temperature_fit import fit_refinement
@@ -98,7 +104,7 @@ def _isotonic(values: Floats, target: Array, weight: Floats) -> Floats:
     return frequency[group]
 
 
-def _bin_frequencies(n_bins: int, strategy: str) -> Recalibrate:
+def _bin_frequencies(n_bins: int, strategy: Strategy) -> Recalibrate:
     """Return a function that replaces values by the class frequency in their bin."""
 
     def recalibrate(values: Floats, target: Array, weight: Floats) -> Floats:
@@ -128,7 +134,7 @@ def proper_calibration_error(
     *,
     loss: str = "log",
     recalibration: str = "temperature",
-    n_bins: int | str = 15,
+    n_bins: int | str | ArrayLike = 15,
     strategy: str = "uniform",
     pos_label: Any = None,
     labels: ArrayLike | None = None,
@@ -167,9 +173,9 @@ def proper_calibration_error(
         one, so only "temperature" is available for the log loss of more than two
         classes.
 
-    n_bins : int or "cube_root", default=15
-        Number of bins. "cube_root" uses the cube root of the number of samples, rounded
-        up. Only used by "bins".
+    n_bins : int, "cube_root" or array-like of shape (n_edges,), default=15
+        Number of bins, or their edges, as in :func:`expected_calibration_error`. Only
+        used by "bins".
 
     strategy : {"uniform", "quantile"}, default="uniform"
         Binning strategy: bins of equal width, or bins with equal numbers of samples as
@@ -250,7 +256,7 @@ def refinement_error(
     *,
     loss: str = "log",
     recalibration: str = "temperature",
-    n_bins: int | str = 15,
+    n_bins: int | str | ArrayLike = 15,
     strategy: str = "uniform",
     pos_label: Any = None,
     labels: ArrayLike | None = None,
@@ -276,9 +282,9 @@ def refinement_error(
     recalibration : {"temperature", "isotonic", "bins"}, default="temperature"
         How the probabilities are recalibrated, as in :func:`proper_calibration_error`.
 
-    n_bins : int or "cube_root", default=15
-        Number of bins. "cube_root" uses the cube root of the number of samples, rounded
-        up. Only used by "bins".
+    n_bins : int, "cube_root" or array-like of shape (n_edges,), default=15
+        Number of bins, or their edges, as in :func:`expected_calibration_error`. Only
+        used by "bins".
 
     strategy : {"uniform", "quantile"}, default="uniform"
         Binning strategy: bins of equal width, or bins with equal numbers of samples as
@@ -332,7 +338,7 @@ def losses_in_parts(
     data: tuple[Any, ...],
     loss: str,
     recalibration: str,
-    n_bins: int | str,
+    n_bins: Any,
     strategy: str,
 ) -> list[float]:
     """Return the mean loss before and after recalibration, and of class frequencies."""
@@ -344,6 +350,7 @@ def losses_in_parts(
             f"classes, got {recalibration!r} and {proba.shape[1]} classes. Or use "
             'loss="brier".'
         )
+    n_bins, strategy = read_bins(n_bins, strategy)
     n_bins = resolve_n_bins(n_bins, len(proba), weight)
     values, data = PROPER_LOSSES[loss], (codes, proba, weight)
     if recalibration == "temperature":
@@ -380,7 +387,7 @@ def score_decomposition(
     *,
     loss: str = "brier",
     recalibration: str = "isotonic",
-    n_bins: int | str = 15,
+    n_bins: int | str | ArrayLike = 15,
     strategy: str = "uniform",
     pos_label: Any = None,
     labels: ArrayLike | None = None,
@@ -413,9 +420,9 @@ def score_decomposition(
         decomposition [2]_. For the log loss of more than two classes, only
         "temperature" is available.
 
-    n_bins : int or "cube_root", default=15
-        Number of bins. "cube_root" uses the cube root of the number of samples, rounded
-        up. Only used by "bins".
+    n_bins : int, "cube_root" or array-like of shape (n_edges,), default=15
+        Number of bins, or their edges, as in :func:`expected_calibration_error`. Only
+        used by "bins".
 
     strategy : {"uniform", "quantile"}, default="uniform"
         Binning strategy: bins of equal width, or bins with equal numbers of samples as
