@@ -99,7 +99,7 @@ def interior_edges(
     ties allow: edge k is the smallest value such that at least k/n_bins of the weight
     is at or below it. Edges may be equal, with empty bins between them. "arcsine" bins
     have the same width in asin(sqrt(p)), and are narrower at both ends. `steps` are the
-    indices k of the edges to return, starting at 1; given edges are all returned.
+    indices k of the edges to return, starting at 1. Given edges are all returned.
     """
     if not isinstance(strategy, str):
         return np.array(strategy, dtype=values.dtype)
@@ -153,8 +153,7 @@ def parting_edges(
     }
     if n_bins <= min(len(values), MANY_BINS):
         return interior_edges(values, **options)
-    keep_all = n_bins <= len(values) or not isinstance(strategy, str)
-    steps = None if keep_all else _steps_at(values, **options)
+    steps = None if n_bins <= len(values) else _steps_at(values, **options)
     edges = interior_edges(values, steps=steps, **options)
     upper = np.unique(np.searchsorted(edges, values))
     return edges[upper[upper < len(edges)]]

@@ -95,11 +95,12 @@ def test_orders(order):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_given_edges(dtype):
-    """Plain loops over uneven bins, closed on the right, with values on the edges."""
+    """Plain loops over uneven bins, with values on the edges and next to them."""
     rng = np.random.default_rng(0)
     edges = np.array([0, 0.05, 0.2, 0.25, 0.8, 1])
     y_true, proba = rng.integers(2, size=90), rng.uniform(size=90).astype(dtype)
-    proba[:12] = np.tile(edges, 2)
+    proba[:6] = edges
+    proba[6:12] = np.nextafter(proba[:6], dtype(1))
     gaps = []
     for low, high in pairwise(edges.astype(dtype)):
         of_bin = [
