@@ -16,7 +16,13 @@ from sklearn_calib._validation.declarations import (
     validate_params,
 )
 from sklearn_calib._validation.types import Floats
-from sklearn_calib.displays._base.axes import ABOVE, STYLES, artists, axes_or_new
+from sklearn_calib.displays._base.axes import (
+    ABOVE,
+    STYLES,
+    artists,
+    axes_or_new,
+    set_labels,
+)
 from sklearn_calib.displays._base.from_predictions import FrameMixin
 
 if TYPE_CHECKING:
@@ -268,9 +274,8 @@ class LossCurveDisplay(FrameMixin):
             # The default ticks near 0 cover each other.
             ticks = SymmetricalLogLocator(base=10, linthresh=1)
             self.ax_.yaxis.set_major_locator(ticks)
-        self.ax_.set(
-            xlabel="Probability of the true class", ylabel=QUANTITIES[self.quantity]
-        )
+        x_label = "Probability of the true class"
+        set_labels(self.ax_, xlabel=x_label, ylabel=QUANTITIES[self.quantity])
         self.ax_.legend(**ABOVE if self.regions else {"fontsize": "small"})
         return self
 
