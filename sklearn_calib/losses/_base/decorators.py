@@ -97,8 +97,17 @@ def _of_any_batch(loss: Callable[..., Tensor]) -> Callable[..., Tensor]:
         sample_weight: Tensor | None = None,
         **params: Any,
     ) -> Tensor:
-        check_tensors(logits, target)
         params["sample_weight"] = sample_weight
+        # On the CPU, a loss checks the range of the target. The search for ignored
+        # samples therefore takes no time if there are none.
+        is_usual = getattr(logits, "ndim", 2) == 2 and isinstance(target, Tensor)
+        if is_usual and ignore_index < 0 and can_check_values(target):
+            try:
+                return loss(logits, target, **params)
+            except ValueError:
+                if not (target.long() == ignore_index).any():
+                    raise
+        check_tensors(logits, target)
         if logits.ndim > 2:
             return _call_with_rows(
                 call, logits, target, ignore_index=ignore_index, **params
@@ -110,14 +119,6 @@ def _of_any_batch(loss: Callable[..., Tensor]) -> Callable[..., Tensor]:
             )
         if logits.ndim != 2 or target.shape != logits.shape[:1]:
             return loss(logits, target, **params)
-        # On the CPU, a loss checks the range of the target. The search for ignored
-        # samples therefore takes no time if there are none.
-        if can_check_values(target) and not 0 <= ignore_index < logits.shape[1]:
-            try:
-                return loss(logits, target, **params)
-            except ValueError:
-                if not (target.long() == ignore_index).any():
-                    raise
         keep = target.long() != ignore_index
         weight = keep.to(torch.promote_types(logits.dtype, torch.float32))
         if sample_weight is not None:
