@@ -1,7 +1,8 @@
 """Tasks of `fit`, which scikit-learn's callbacks follow (since scikit-learn 1.9)."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import Any, cast
 
 from sklearn.frozen import FrozenEstimator
@@ -48,16 +49,20 @@ def fit_data(X: Any, y: Any, sample_weight: Any) -> dict[str, Any]:
     return {"X": X, "y": y, "metadata": weights}
 
 
-def begin_folds(estimator: Any, n_folds: int, **data: Any) -> tuple[Any, list[Any]]:
-    """Begin the task of `fit`; return it, and the tasks for `run_fold`."""
+def begin_folds(
+    estimator: Any, n_folds: int, X: Any, y: Any, sample_weight: Any
+) -> tuple[Callable[[], bool], list[Any]]:
+    """Begin the task of `fit`; return what ends it, and the tasks for `run_fold`."""
+    data = {"estimator": estimator, **fit_data(X, y, sample_weight)}
     root = estimator._init_callback_context(
         max_subtasks=n_folds, sequential_subtasks=False
     )
-    root.call_on_fit_task_begin(estimator=estimator, **data)
+    root.call_on_fit_task_begin(**data)
     # Without callbacks, the estimator need not be sent to other processes.
     caller = estimator if "_skl_callbacks" in vars(estimator) else None
     folds = [root.subcontext(task_name="fold", task_id=i) for i in range(n_folds)]
-    return root, [(caller, each) for each in folds]
+    end_fit = partial(root.call_on_fit_task_end, **data, reconstruction_attributes={})
+    return end_fit, [(caller, each) for each in folds]
 
 
 @contextmanager

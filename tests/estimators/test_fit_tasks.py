@@ -4,6 +4,7 @@ import copy
 import pickle
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
+from inspect import signature
 
 import numpy as np
 import pytest
@@ -17,8 +18,9 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_calib import CalibratedClassifier, NeuralClassifier
+from sklearn_calib import CalibratedClassifier, NeuralClassifier, estimators
 from sklearn_calib._sklearn import fit_tasks
+from sklearn_calib.estimators import PredictionSetClassifier, SelectiveClassifier
 
 callback = pytest.importorskip(
     "sklearn.callback", reason="scikit-learn has callbacks since version 1.9"
@@ -106,7 +108,15 @@ def test_callbacks_end_if_the_training_fails():
     assert not stop.is_open
 
 
-@pytest.mark.parametrize("estimator", [NET, CalibratedClassifier(GaussianNB())])
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        NET,
+        CalibratedClassifier(GaussianNB()),
+        PredictionSetClassifier(GaussianNB()),
+        SelectiveClassifier(GaussianNB(), coverage=0.8),
+    ],
+)
 def test_copies_keep_the_callbacks(estimator):
     stop = Stop(9)
     fitted = clone(estimator).set_callbacks(stop).fit(X, y)
@@ -146,14 +156,45 @@ def test_folds_in_threads(capsys):
     np.testing.assert_array_equal(model.predict_proba(X), plain.predict_proba(X))
 
 
-def test_folds_in_processes():
+# How many classifiers a wrapper trains: one for each of three folds, and for all data.
+N_TRAINED = {
+    CalibratedClassifier: 3,
+    PredictionSetClassifier: 3,
+    SelectiveClassifier: 4,
+}
+OPTIONS = {
+    CalibratedClassifier: {"calibrator": "temperature", "n_repeats": 1},
+    SelectiveClassifier: {"coverage": 0.8},
+}
+
+
+def test_all_wrappers_with_folds_are_listed():
+    public = [getattr(estimators, name) for name in estimators.__all__]
+    kinds = [each for each in public if isinstance(each, type)]
+    with_folds = {each for each in kinds if "cv" in signature(each).parameters}
+    assert with_folds == {*N_TRAINED}
+
+
+@pytest.mark.parametrize("kind", N_TRAINED)
+def test_folds_in_processes(kind):
     of_folds, of_model = monitor(), monitor()
     folds = LogisticRegression(C=1e-3).set_callbacks(of_folds)
-    model = CalibratedClassifier(folds, "temperature", cv=3, n_repeats=1, n_jobs=2)
+    model = kind(folds, cv=3, n_jobs=2, **OPTIONS.get(kind, {}))
     model.set_callbacks(of_model).fit(X, y)
     paths = [row["task_id_path"] for row in of_folds.get_logs().data]
-    assert {path[:2] for path in paths} == {(0, 0), (0, 1), (0, 2)}
+    assert {path[:2] for path in paths} == {(0, i) for i in range(N_TRAINED[kind])}
     assert scores(of_model, "fit") == [-log_loss(y, model.predict_proba(X))]
+
+
+@pytest.mark.parametrize("kind", N_TRAINED)
+def test_callbacks_of_wrappers_end_if_a_fit_fails(kind):
+    net = clone(NET).set_params(batch_transform=lambda *_: 1 / 0)
+    stop, model = Stop(9), kind(net, cv=3, **OPTIONS.get(kind, {}))
+    before = vars(model.set_callbacks(stop)).copy()
+    with pytest.raises(ZeroDivisionError):
+        model.fit(X, y)
+    assert vars(model) == before
+    assert not stop.is_open
 
 
 def test_cached_and_frozen_classifiers_are_not_fitted(tmp_path):
@@ -182,12 +223,12 @@ def test_older_scikit_learn(monkeypatch):
 
     class Model(older.CallbackSupportMixin):
         @older.with_callbacks
-        def fit(self, data):
-            task, folds = older.begin_folds(self, 2, **data)
+        def fit(self, *data):
+            end_fit, folds = older.begin_folds(self, 2, *data)
             for each in folds:
-                with older.run_fold(each, self, **data):
+                with older.run_fold(each, self):
                     pass
-            return task.call_on_fit_task_end(estimator=self, **data)
+            return end_fit()
 
     assert not hasattr(Model, "set_callbacks")
-    assert not Model().fit(older.fit_data(X, y, None))
+    assert not Model().fit(X, y, None)

@@ -27,7 +27,6 @@ from sklearn_calib._sklearn.doc_links import DocumentedEstimator
 from sklearn_calib._sklearn.fit_tasks import (
     CallbackSupportMixin,
     begin_folds,
-    fit_data,
     with_callbacks,
 )
 from sklearn_calib._sklearn.metadata_routing import RoutingMixin
@@ -480,8 +479,8 @@ class CalibratedClassifier(
             groups = group_frame(groups, len(y))
         fit_params, split_params = self._route(sample_weight, fit_params)
         splits, refit, n_sharing = self._plan(X, y, split_params)
-        data = fit_data(X, y, sample_weight)
-        task, fold_tasks = begin_folds(self, len(splits) + refit, **data)
+        data = X, y, sample_weight
+        end_fit, tasks = begin_folds(self, len(splits) + refit, *data)
         takes_margins = accepts_margins(calibrator)
         with naming_held_out_as(self.held_out_as, self.estimator):
             classifiers, scores, response = fit_and_predict_cached(
@@ -496,7 +495,7 @@ class CalibratedClassifier(
                 self.classes_,
                 takes_margins=takes_margins,
                 held_out_as=self.held_out_as,
-                tasks=fold_tasks,
+                tasks=tasks,
                 n_jobs=self.n_jobs,
                 verbose=self.verbose,
             )
@@ -532,8 +531,7 @@ class CalibratedClassifier(
         ]
         self._fitted_groups = self.groups
         copy_features(classifiers[0], self)
-        ended = {"estimator": self, "reconstruction_attributes": {}}
-        task.call_on_fit_task_end(**data, **ended)
+        end_fit()
         return self
 
     @property

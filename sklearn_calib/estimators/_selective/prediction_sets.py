@@ -12,6 +12,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._sklearn.doc_links import DocumentedEstimator
+from sklearn_calib._sklearn.fit_tasks import (
+    CallbackSupportMixin,
+    begin_folds,
+    with_callbacks,
+)
 from sklearn_calib._sklearn.metadata_routing import RoutingMixin
 from sklearn_calib._sklearn.response import predict_scores
 from sklearn_calib._sklearn.rollback import restores
@@ -62,7 +67,11 @@ def _weight_of_new(sample_weight: Any, proba: Floats) -> Floats:
 
 
 class PredictionSetClassifier(
-    RoutingMixin, ClassifierMixin, MetaEstimatorMixin, DocumentedEstimator
+    RoutingMixin,
+    ClassifierMixin,
+    MetaEstimatorMixin,
+    CallbackSupportMixin,
+    DocumentedEstimator,
 ):
     r"""Conformal prediction: sets of classes that contain the true class.
 
@@ -195,6 +204,8 @@ class PredictionSetClassifier(
     on the probabilities, so calibrating first may change their sizes, and never their
     guarantee: `PredictionSetClassifier(CalibratedClassifier(classifier))`.
 
+    Callbacks of `set_callbacks` are those of :class:`CalibratedClassifier`.
+
     References
     ----------
     .. [1] M. Sadinle, J. Lei and L. Wasserman, "Least Ambiguous Set-Valued Classifiers
@@ -266,6 +277,7 @@ class PredictionSetClassifier(
         self.verbose = verbose
 
     @restores()
+    @with_callbacks
     def fit(
         self,
         X: MatrixLike,
@@ -314,9 +326,10 @@ class PredictionSetClassifier(
         splits = held_out_splits(*source, **split_params)
         tests = [test for _, test in splits]
         check_tested_once(np.concatenate(tests), "prediction sets")
+        end_fit, tasks = begin_folds(self, len(splits), X, y, sample_weight)
         data = X, y, splits, False, fit_params, "predict_proba", labels
         self.estimators_, held_out, _ = fit_and_predict(
-            self.estimator, *data, n_jobs=self.n_jobs, verbose=self.verbose
+            self.estimator, *data, tasks=tasks, n_jobs=self.n_jobs, verbose=self.verbose
         )
         for classifier in self.estimators_:
             self._refuse_threshold(classifier)  # that a search has chosen
@@ -328,6 +341,7 @@ class PredictionSetClassifier(
         if sample_weight is None:  # else the weights of new samples matter, too
             self._checked_level = self.confidence_level
             self._warn_of_full_sets(np.ones(1))
+        end_fit()
         return self
 
     def _calibrate(self, held_out: Any, targets: Any) -> None:

@@ -19,6 +19,11 @@ from sklearn_calib._numerics.confidence import (
     needs_logits,
 )
 from sklearn_calib._sklearn.doc_links import DocumentedEstimator
+from sklearn_calib._sklearn.fit_tasks import (
+    CallbackSupportMixin,
+    begin_folds,
+    with_callbacks,
+)
 from sklearn_calib._sklearn.metadata_routing import RoutingMixin
 from sklearn_calib._sklearn.response import predict_scores
 from sklearn_calib._sklearn.rollback import restores
@@ -49,7 +54,11 @@ from sklearn_calib.estimators._selective.thresholds import (
 
 
 class SelectiveClassifier(
-    RoutingMixin, ClassifierMixin, MetaEstimatorMixin, DocumentedEstimator
+    RoutingMixin,
+    ClassifierMixin,
+    MetaEstimatorMixin,
+    CallbackSupportMixin,
+    DocumentedEstimator,
 ):
     """Selective classification: abstain when the confidence is below a threshold.
 
@@ -185,6 +194,8 @@ class SelectiveClassifier(
     because the confidence is that of the most probable class. A threshold classifier
     around `SelectiveClassifier` never abstains.
 
+    Callbacks of `set_callbacks` are those of :class:`CalibratedClassifier`.
+
     For `coverage`, a sample with weight 2 counts as two samples. The guarantee ignores
     the weights, except that samples of weight zero are left out.
 
@@ -253,6 +264,7 @@ class SelectiveClassifier(
         self.verbose = verbose
 
     @restores()
+    @with_callbacks
     def fit(
         self,
         X: MatrixLike,
@@ -301,7 +313,8 @@ class SelectiveClassifier(
         self.abstain_label_ = resolve_abstain_label(self.abstain_label, self.classes_)
         fit_params, split_params = self._route(weight, fit_params)
         risks = resolve_risks(self.max_risk, self.cost_matrix, self.classes_)
-        scores, rows = self._held_out(X, y, fit_params, split_params)
+        data = X, y, sample_weight
+        scores, rows, end_fit = self._held_out(*data, fit_params, split_params)
         labels = self.classes_
         codes = encode_labels(y, labels=labels, n_classes=len(labels), name="y")
         weight = np.ones(len(codes)) if weight is None else weight
@@ -310,10 +323,13 @@ class SelectiveClassifier(
         confidence, wrong = self._confidence_of(scores), predicted != codes[rows]
         self._set_threshold(confidence, wrong, weight[rows], risks, losses)
         copy_features(self.estimator_, self)
+        end_fit()
         return self
 
-    def _held_out(self, X: Any, y: Any, fit_params: Any, split_params: Any) -> Any:
-        """Fit the classifier and return held-out scores and their row indices."""
+    def _held_out(
+        self, X: Any, y: Any, sample_weight: Any, fit_params: Any, split_params: Any
+    ) -> Any:
+        """Fit the classifier; return held-out scores, their rows, and what ends fit."""
         is_frozen = isinstance(self.estimator, FrozenEstimator)
         wants_logits = needs_logits(self.confidence)
         response = "auto" if wants_logits else "predict_proba"
@@ -322,15 +338,17 @@ class SelectiveClassifier(
         rows = np.concatenate([test for _, test in splits])
         if self.max_risk is not None:
             check_tested_once(rows, "max_risk")
+        n_fits = len(splits) + (not is_frozen)
+        end_fit, tasks = begin_folds(self, n_fits, X, y, sample_weight)
         data = X, y, splits, not is_frozen, fit_params, response, self.classes_
         (self.estimator_,), scores, kind = fit_and_predict(
-            self.estimator, *data, n_jobs=self.n_jobs, verbose=self.verbose
+            self.estimator, *data, tasks=tasks, n_jobs=self.n_jobs, verbose=self.verbose
         )
         self._refuse_threshold(self.estimator_)  # that a search has chosen
         self._from_logits = kind == "logits"
         if wants_logits and not self._from_logits:
             refuse_logits(self.estimator, self.confidence)
-        return np.concatenate(scores), rows
+        return np.concatenate(scores), rows, end_fit
 
     def _confidence_of(self, scores: Array) -> Array:
         """Return the checked confidence of each row."""
