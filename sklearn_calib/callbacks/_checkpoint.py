@@ -69,10 +69,10 @@ class Checkpoint(Callback):
     `random_state` must be an integer; otherwise, the resumed run would use a different
     validation set. `fit` raises a ValueError if the file was written with different
     data, classes or parameters; only `max_epochs` may be changed, to train for more
-    epochs. The samples of a `Dataset` are not compared. As data may not change, the
-    folds of a cross-validation cannot share a file. If several processes train the
-    network together, the first of them writes the file, and all of them must be able to
-    read it.
+    epochs, and `lr`, which applies to the remaining epochs. The samples of a `Dataset`
+    are not compared. As data may not change, the folds of a cross-validation cannot
+    share a file. If several processes train the network together, the first of them
+    writes the file, and all of them must be able to read it.
 
     Examples
     --------
@@ -99,6 +99,7 @@ class Checkpoint(Callback):
         """Reset the state of an earlier run."""
         self.loaded_: dict[str, Any] | None = None
         self.key_: str | None = None
+        self.has_new_lr_ = False
         return self
 
     def begin(self, net: NeuralNet, key: str) -> None:
@@ -108,7 +109,7 @@ class Checkpoint(Callback):
         every = self.every
         if not is_count(every):
             raise ValueError(f"every must be a positive integer, got {shown(every)}.")
-        self.loaded_, self.key_ = None, key
+        self.loaded_, self.key_, self.has_new_lr_ = None, key, False
         path = Path(self.file)
         if path.is_dir():
             raise ValueError(f"file must be the path of a file, got a folder: {path}")
@@ -119,9 +120,12 @@ class Checkpoint(Callback):
         if loaded["key"] != key:
             raise ValueError(
                 f"The checkpoint {str(path)!r} must be from a training run with the "
-                "same data and parameters, got one from a different run. Remove it, or "
-                "choose another file."
+                "same data and parameters, except for lr and max_epochs, got one from "
+                "a different run. Remove it, or choose another file."
             )
+        if loaded["lr"] != net.lr:
+            self.has_new_lr_ = True
+            _renew_lr(net, loaded)
         net.history_ = History(json.loads(loaded["history"]))
         set_states(net, loaded["states"])
         self.loaded_ = loaded
@@ -176,6 +180,7 @@ class Checkpoint(Callback):
     def _write(self, net: NeuralNet, n_epochs: int) -> None:
         content = {
             "key": self.key_,
+            "lr": net.lr,
             # Numpy scalars become Python scalars.
             "history": json.dumps(net.history[:n_epochs], default=lambda x: x.item()),
             "states": get_states(net),
@@ -186,7 +191,23 @@ class Checkpoint(Callback):
             part.write_bytes(content)
 
 
-_KEYS = {"key", "history", "states", "callbacks"}
+_KEYS = {"key", "lr", "history", "states", "callbacks"}
+
+
+def _renew_lr(net: NeuralNet, loaded: dict[str, Any]) -> None:
+    """Give the optimizers of a checkpoint the learning rates of the parameters."""
+    for name, callback in net.callbacks_:
+        if isinstance(callback, LRScheduler):
+            raise ValueError(
+                f"lr must be {loaded['lr']}, as in the checkpoint, with the callback "
+                f"{name!r}, which continues its schedule, got {net.lr}. Remove the "
+                "callback to train the remaining epochs with the new lr."
+            )
+    for name in net._optimizers:
+        built = getattr(net, f"{name}_").param_groups
+        saved = loaded["states"][name]["param_groups"]
+        for group, new in zip(saved, built, strict=True):
+            group.update(lr=new["lr"], initial_lr=new["lr"])  # the latter for schedules
 
 
 def _get_state(callback: Any) -> Any:

@@ -204,17 +204,60 @@ def test_a_file_of_torch_is_no_checkpoint(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "params", [{"lr": 0.1}, {"module__hidden_sizes": (3,)}, {"random_state": 4}]
+    "params",
+    [{"optimizer__lr": 0.1}, {"module__hidden_sizes": (3,)}, {"random_state": 4}],
 )
 def test_a_checkpoint_of_another_training_is_refused(params, tmp_path):
     net = script.build("cross_entropy", tmp_path / "net.ckpt", 2).fit(X, y)
-    with pytest.raises(ValueError, match="same data and parameters, got one from"):
+    with pytest.raises(ValueError, match="except for lr and max_epochs, got one from"):
         net.fit(X + 1, y)
-    with pytest.raises(ValueError, match="same data and parameters, got one from"):
+    with pytest.raises(ValueError, match="except for lr and max_epochs, got one from"):
         net.fit(X, y, sample_weight=np.arange(1, len(X) + 1))
     other = script.build("cross_entropy", tmp_path / "net.ckpt", 2)
-    with pytest.raises(ValueError, match="same data and parameters, got one from"):
+    with pytest.raises(ValueError, match="except for lr and max_epochs, got one from"):
         other.set_params(**params).fit(X, y)
+
+
+class SetRate(Callback):
+    """Set a learning rate at the start of epoch 4."""
+
+    def on_epoch_begin(self, net, **kwargs):
+        if len(net.history) == 4:
+            net.optimizer_.param_groups[-1]["lr"] = 0.0003
+
+
+# The biases have their own learning rate.
+OF_BIASES = {"optimizer__param_groups": [("*.bias", {"lr": 0.05})]}
+
+
+@pytest.mark.parametrize("params", [{}, OF_BIASES])
+def test_a_new_learning_rate_applies_to_the_remaining_epochs(params, tmp_path):
+    whole = script.build("cross_entropy", None).set_params(callbacks=[SetRate()])
+    expected = script.describe(whole.set_params(**params).fit(X, y))
+    net = script.build("cross_entropy", tmp_path / "net.ckpt", 3).set_params(**params)
+    net.fit(X, y)
+    net.set_params(lr=0.0003, max_epochs=5)
+    net.callbacks.append(Kill(5))
+    with pytest.raises(KilledError):
+        net.fit(X, y)
+    net.callbacks.pop()
+    assert_same(net.fit(X, y), expected)
+    rates = [group["lr"] for group in net.optimizer_.param_groups]
+    assert rates == [0.05] * len(params) + [0.0003]
+
+
+@pytest.mark.parametrize(
+    ("max_epochs", "callbacks", "match"),
+    [
+        (2, [], r"must be at least 3, one more for lr=0\.1 than the epochs of the che"),
+        (4, [("rates", LRScheduler())], r"lr must be 0\.001, .*'rates'.*got 0\.1\. R"),
+    ],
+)
+def test_a_new_learning_rate_is_not_ignored(max_epochs, callbacks, match, tmp_path):
+    net = script.build("cross_entropy", tmp_path / "net.ckpt", 2).fit(X, y)
+    net.callbacks += callbacks
+    with pytest.raises(ValueError, match=match):
+        net.set_params(lr=0.1, max_epochs=max_epochs).fit(X, y)
 
 
 @pytest.mark.parametrize(

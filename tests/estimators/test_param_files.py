@@ -36,7 +36,7 @@ def test_files_come_back(net, use_safetensors, tmp_path):
     files = {name: tmp_path / name for name in names}
     net.save_params(**files, use_safetensors=use_safetensors)
     assert {path.name for path in tmp_path.iterdir()} == set(names)
-    other = fit(lr=0.1)
+    other = fit(batch_size=20)
     other.load_params(**files, use_safetensors=use_safetensors)
     np.testing.assert_array_equal(other.predict_proba(X), net.predict_proba(X))
     assert torch.equal(other.criterion_.gamma, net.criterion_.gamma)

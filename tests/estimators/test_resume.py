@@ -9,6 +9,7 @@ from sklearn.datasets import make_classification
 from skorch.callbacks import (
     Checkpoint,
     LoadInitState,
+    LRScheduler,
     TrainEndCheckpoint,
 )
 
@@ -80,6 +81,23 @@ def test_two_parts_equal_the_whole(go_on, params, tmp_path):
     state, expected = parts.criterion_.state_dict(), whole.criterion_.state_dict()
     for name in expected:
         np.testing.assert_array_equal(state[name], expected[name])
+
+
+def test_a_file_with_another_learning_rate_warns_of_it(tmp_path):
+    files = Checkpoint(monitor=None, dirname=tmp_path)
+    run(clone(NET), 1, files)
+    changed = r"with the learning rate \[0\.01\] of the file, not with \[0\.001\]\. To"
+    with pytest.warns(UserWarning, match=changed):
+        run(clone(NET), 1, LoadInitState(files), lr=0.001)
+    # The other way out of the message.
+    weights = Checkpoint(monitor=None, dirname=tmp_path, f_optimizer=None)
+    net = run(clone(NET), 1, LoadInitState(weights), lr=0.001)
+    assert net.optimizer_.param_groups[0]["lr"] == 0.001
+    # A schedule changes it on purpose.
+    halve = LRScheduler("StepLR", step_size=1, gamma=0.5)
+    run(clone(NET), 2, files, halve)
+    net = run(clone(NET), 1, LoadInitState(files), halve)
+    assert net.optimizer_.param_groups[0]["lr"] < 0.01
 
 
 def assert_same(net, whole):

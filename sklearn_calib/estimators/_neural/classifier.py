@@ -67,10 +67,12 @@ from sklearn_calib.estimators._neural.net_files import (
     get_document_state,
     get_passed_params,
     get_plain_state,
+    get_rates,
     get_saved_params,
     set_document_state,
     set_plain_state,
     unwrapped_module,
+    warn_of_loaded_rates,
     without,
     write_params,
 )
@@ -1130,13 +1132,18 @@ class NeuralClassifier(
     def load_params(self, *args: Any, **kwargs: Any) -> None:
         """Load files of `save_params`, as :class:`skorch.NeuralNet` does.
 
+        It warns if a file changes the learning rate of the optimizer, unless the net
+        has a :class:`skorch.callbacks.LRScheduler`.
+
         Parameters
         ----------
         *args, **kwargs : object
             The arguments of :meth:`skorch.NeuralNet.load_params`.
         """
+        before = get_rates(self)
         with unwrapped_module(self):
             super().load_params(*args, **kwargs)
+        warn_of_loaded_rates(self, before)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         token = IS_PICKLING.set(True)

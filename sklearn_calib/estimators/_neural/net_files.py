@@ -1,6 +1,7 @@
 """States and files of a neural classifier: pickle, skops, parameters, `save`."""
 
 import os
+import warnings
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from functools import cache
@@ -9,6 +10,7 @@ from typing import IO, Any
 import numpy as np
 import torch
 from sklearn.base import clone
+from skorch.callbacks import LRScheduler
 from skorch.dataset import Dataset
 from skorch.utils import get_map_location
 
@@ -297,6 +299,27 @@ def write_params(net, save, files, use_safetensors):
                     files[name] = str(stack.enter_context(whole_file(file)))
             save(**files, use_safetensors=use_safetensors)
     wait(group)
+
+
+def get_rates(net):
+    """Return the learning rates of the optimizer, None if there is none."""
+    optimizer = getattr(net, "optimizer_", None)
+    return optimizer and [group.get("lr") for group in optimizer.param_groups]
+
+
+def warn_of_loaded_rates(net, before):
+    """Warn if a file has replaced the learning rates that the parameters ask for."""
+    after = get_rates(net)
+    if before in (None, after) or any(
+        isinstance(each, LRScheduler) for _, each in net.callbacks_
+    ):
+        return
+    warnings.warn(
+        f"The optimizer continues with the learning rate {shown(after)} of the file, "
+        f"not with {shown(before)}. To change it, resume with "
+        "sklearn_calib.callbacks.Checkpoint, which applies lr, or omit f_optimizer.",
+        UserWarning,
+    )
 
 
 # Documents of `sklearn_calib.save` --------------------------------------------------

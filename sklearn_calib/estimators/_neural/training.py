@@ -67,7 +67,7 @@ _MODERATE = 1e3
 
 # Parameters that may differ between a run and its continuation.
 _FREE = (
-    *("callbacks", "device", "max_epochs", "verbose"),
+    *("callbacks", "device", "lr", "max_epochs", "verbose"),
     # Those of skorch's mixin for accelerate.
     *("accelerator", "callbacks__print_log__sink", "unwrap_after_train"),
 )
@@ -541,9 +541,11 @@ def resume(net, checkpoint, n_epochs):
     """Load a checkpoint, and return the number of remaining epochs."""
     n_epochs = net.max_epochs if n_epochs is None else n_epochs
     n_done = checkpoint.resume(net)
-    if n_done > n_epochs:
+    n_least = n_done + checkpoint.has_new_lr_
+    if n_epochs < n_least:
+        more = f"one more for lr={net.lr} than " * checkpoint.has_new_lr_
         raise ValueError(
-            f"max_epochs must be at least {n_done}, the epochs of the "
+            f"max_epochs must be at least {n_least}, {more}the epochs of the "
             f"checkpoint {str(checkpoint.file)!r}, got {n_epochs}. Remove the "
             "file to train from the start."
         )
