@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 import torch
+from sklearn.model_selection import GridSearchCV
+from skorch.callbacks import Callback
 from skorch.dataset import Dataset
 from torch.utils.data import (
     BatchSampler,
@@ -216,6 +218,54 @@ def test_a_random_sampler_is_one_of_the_training_samples(kind, sampler, is_batch
     net.set_params(validation_fraction=0.25)
     with pytest.raises(ValueError, match=r"must draw from 6 .* a sampler for 8\."):
         net.fit(np.eye(8), np.arange(8) % 2)
+
+
+def balanced_batches(dataset, batch_size, **_):
+    """Return mini-batches as the recipe for imbalanced data does."""
+    y = torch.cat([y for _, y in iterate_batches(dataset, 1000)])
+    sampler = WeightedRandomSampler(1 / torch.bincount(y)[y], len(y))
+    return iterate_batches(dataset, batch_size, sampler=sampler)
+
+
+def test_balanced_batches_draw_from_the_training_part_of_each_fold():
+    X = np.linspace(0, 1, 400).reshape(-1, 1)
+    y = np.where(np.arange(400) % 10, "common", "rare")
+    drawn, seen, held_out = [], [], []
+
+    class Begin(Callback):
+        def on_train_begin(self, *_, **__):
+            for rows in (drawn, seen, held_out):
+                rows.append([])
+
+    def record(X, y, sample_weight):
+        drawn[-1] += X.ravel().tolist()
+        seen[-1] += y[:, 1].tolist()  # one-hot
+        return X, y, sample_weight
+
+    def record_valid(dataset, batch_size, **_):
+        batches = [*iterate_batches(dataset, batch_size)]
+        if len(dataset) > 1:  # not the first sample, with which the data are checked
+            held_out[-1] += [row for X, _ in batches for row in X.ravel().tolist()]
+        return batches
+
+    net = NeuralClassifier(
+        max_epochs=4,
+        iterator_train=balanced_batches,
+        iterator_valid=record_valid,
+        batch_transform=record,
+        validation_fraction=0.25,
+        callbacks=[Begin],
+        random_state=0,
+    )
+    GridSearchCV(net, {"lr": [0.01]}, cv=2, refit=False).fit(X, y)
+    for rows, codes, others in zip(drawn, seen, held_out, strict=True):
+        # Four epochs with 150 of the 200 samples outside of the fold.
+        assert len(codes) == 600
+        # 4 standard deviations of a binomial distribution; 0.1 of y are rare.
+        assert np.mean(codes) == pytest.approx(0.5, abs=4 * 0.5 / 600**0.5)
+        # The validation set and the fold.
+        assert len({*others}) == 250
+        assert not {*rows} & {*others}
 
 
 def test_a_data_loader_takes_no_weights():
