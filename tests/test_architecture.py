@@ -61,7 +61,6 @@ WITHOUT_DOOR = {
     "metrics/_calibration_errors/known_posterior.py": "no labels",
     "metrics/_draws.py": "draws samples that the metric reads",
     "metrics/_groups/group_metrics.py": "splits samples that the metric reads",
-    "metrics/_groups/per_label_metric.py": "splits columns that the metric reads",
     "metrics/_intervals/ece_interval.py": "no labels",
     "metrics/_model_selection/difference.py": "names each array; the metric reads it",
 }

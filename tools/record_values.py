@@ -146,8 +146,10 @@ def fitted(n_classes, precision):
     ).fit(X, codes)  # fmt: skip
     labels = data["labels"]
     model = LogisticRegression().fit(X, y)
+    table = sklearn_calib.evaluation.compare({"one": model}, X, y, n_resamples=0)
     return {
         **data,
+        "tables": {"first": table, "second": table},
         **dict.fromkeys(["X", "X_in"], X),
         "X_out": X - 3,
         "estimator": model,

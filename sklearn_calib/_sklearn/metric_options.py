@@ -18,7 +18,7 @@ from sklearn_calib._sklearn.scorer_objects import (
 )
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import did_you_mean, interval_kind
-from sklearn_calib._validation.labels import as_labels, encode_labels
+from sklearn_calib._validation.labels import as_labels, encode_labels, is_multilabel
 from sklearn_calib._validation.probabilities import check_proba_shape
 from sklearn_calib._validation.samples import choose_positive
 from sklearn_calib._validation.types import Metric, Options
@@ -110,8 +110,7 @@ def metric_input(
     classes = as_labels(labels, "labels")
     own = fixed_by_partial(metric, "labels", None)
     order = metric_order(_parts(metric)[0], own, classes)
-    is_multilabel = np.shape(y_true)[1:] not in ((), (1,))
-    if is_multilabel or np.array_equal(order, np.arange(len(classes))):
+    if is_multilabel(y_true) or np.array_equal(order, np.arange(len(classes))):
         return y_proba, given
     proba = check_proba_shape(y_proba, allow_1d=True)
     pos_label = fixed_by_partial(metric, "pos_label", None)

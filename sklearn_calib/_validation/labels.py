@@ -92,6 +92,11 @@ def check_label_columns(X: Any, *, name: str) -> None:
         )
 
 
+def is_multilabel(y: Any) -> bool:
+    """Whether targets have several columns, one for each label."""
+    return np.shape(y)[1:] not in ((), (1,))
+
+
 def encode_labels(
     y: Any, *, labels: ArrayLike | None = None, n_classes: int, name: str = "y_true"
 ) -> Ints:
@@ -136,7 +141,7 @@ def encode_array(y: Array, labels: Any, n_classes: int, name: str = "y_true") ->
     if labels is None:
         _check_label_count(present, n_classes, name)
         return codes
-    column = _columns_by_label(labels, n_classes)
+    column = columns_by_label(labels, n_classes)
     if n_classes > 2 and y.dtype.kind == "b":
         raise TypeError(
             f"{name} must contain only the labels {shown(list(column))}, got booleans, "
@@ -229,7 +234,7 @@ def _check_label_count(present: list[Any], n_classes: int, name: str) -> None:
         )
 
 
-def _columns_by_label(labels: Any, n_classes: int) -> dict[Any, int]:
+def columns_by_label(labels: Any, n_classes: int) -> dict[Any, int]:
     """Return a dict that maps each label to its column."""
     array = as_labels(labels, "labels")
     labels = array.tolist()

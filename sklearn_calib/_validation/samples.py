@@ -29,10 +29,14 @@ from sklearn_calib._validation.declarations import StrOptions
 from sklearn_calib._validation.fit_warnings import warn
 from sklearn_calib._validation.labels import (
     as_labels,
+    check_indicator,
+    check_label_columns,
     code_of_label,
     column_classes,
+    columns_by_label,
     encode_array,
     encode_labels,
+    is_multilabel,
     one_column,
 )
 from sklearn_calib._validation.probabilities import (
@@ -43,6 +47,7 @@ from sklearn_calib._validation.probabilities import (
     check_sample_weight,
     check_sums,
     proba_blocks,
+    warn_of_predicted_labels,
 )
 from sklearn_calib._validation.types import Array, Bools, Floats, Ints, Weights
 
@@ -99,7 +104,7 @@ def check_columns(values: Any, y_true: Any, labels: Any, name: str = "y_proba") 
     names = column_names(values)
     if len(names) < 2:
         return
-    if labels is None and np.shape(y_true)[1:] not in ((), (1,)):
+    if labels is None and is_multilabel(y_true):
         classes = column_names(y_true)
     else:
         classes = column_classes(y_true, labels).ravel().tolist()
@@ -166,6 +171,51 @@ def check_lengths(n_labels: int, n_rows: int, name: str = "y_proba") -> None:
             f"y_true must contain one label for each row of {name}, got {n_labels} "
             f"labels and {n_rows} rows. Pass both for the same samples."
         )
+
+
+def read_labels(
+    y_true: Any,
+    y_proba: Any,
+    labels: Any = None,
+    sample_weight: Any = None,
+    *,
+    name: str = "y_proba",
+    y_name: str = "y_true",
+    allow_nan: bool = False,
+) -> tuple[list[Any], Array, Floats, Weights]:
+    """Return names, indicators and probabilities of several labels, and the weights.
+
+    Labels without a name are numbered. `y_proba` may be a list, see `join_labels`.
+    """
+    y_proba = join_labels(y_proba)
+    check_columns(y_proba, y_true, labels, name)
+    names = column_names(y_true) or column_names(y_proba)
+    proba = as_numbers(y_proba, name)
+    check_label_columns(proba, name=name)
+    if labels is not None:
+        names = [*columns_by_label(labels, proba.shape[1])]
+    y_true = check_indicator(y_true, proba.shape, name=y_name, allow_nan=allow_nan)
+    if warn_of_predicted_labels(proba.ravel(), name, "predict_proba(X)"):
+        proba = proba.astype(np.float64)
+    flat = as_proba_array(proba.ravel(), name=name, allow_1d=True)
+    weight = check_sample_weight(sample_weight, y_true)
+    names = names or [*range(proba.shape[1])]
+    return names, y_true, flat.reshape(proba.shape), weight
+
+
+def join_labels(y_proba: Any) -> Any:
+    """Return what multilabel classifiers predict; a list becomes a column per label.
+
+    MultiOutputClassifier and forests return a list with an array (n_samples, 2) for
+    each label. A list of anything else is returned as it is.
+    """
+    is_list = isinstance(y_proba, list) and len(y_proba) > 0
+    if not is_list or any(np.shape(pair)[1:] != (2,) for pair in y_proba):
+        return y_proba
+    pairs = [as_numbers(pair, "y_proba") for pair in y_proba]
+    if not all(np.allclose(pair.sum(axis=1), 1) for pair in pairs):
+        return y_proba
+    return np.column_stack([pair[:, 1] for pair in pairs])
 
 
 def check_two_classes(n_columns: int) -> None:

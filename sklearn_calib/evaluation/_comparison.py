@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from itertools import product
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from sklearn_calib._sklearn.metric_options import (
     check_options,
     is_metric,
     metric_input,
+    name_of,
     refuse_options,
     without_partial,
 )
@@ -29,7 +31,7 @@ from sklearn_calib._sklearn.scorer_objects import (
     metric_and_input,
     metric_of,
 )
-from sklearn_calib._validation.arrays import shown
+from sklearn_calib._validation.arrays import column_names, shown
 from sklearn_calib._validation.clusters import read_clusters
 from sklearn_calib._validation.declarations import (
     BETWEEN_0_AND_1,
@@ -42,9 +44,20 @@ from sklearn_calib._validation.declarations import (
     validate_params,
 )
 from sklearn_calib._validation.fit_warnings import without_warnings
-from sklearn_calib._validation.labels import as_labels, column_classes, encode_labels
+from sklearn_calib._validation.labels import (
+    as_labels,
+    column_classes,
+    encode_labels,
+    is_multilabel,
+)
 from sklearn_calib._validation.probabilities import check_proba, check_sample_weight
-from sklearn_calib._validation.samples import as_columns, check_columns, choose_positive
+from sklearn_calib._validation.samples import (
+    as_columns,
+    check_columns,
+    choose_positive,
+    join_labels,
+    read_labels,
+)
 from sklearn_calib._validation.types import (
     Array,
     Floats,
@@ -52,7 +65,7 @@ from sklearn_calib._validation.types import (
     Seed,
     Weights,
 )
-from sklearn_calib.metrics import bootstrap_interval, get_scorer
+from sklearn_calib.metrics import bootstrap_interval, get_scorer, per_label
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -104,8 +117,13 @@ def compare(
         Held-out samples, on which none of the classifiers was trained. None if there
         are only stored probabilities.
 
-    y : array-like of shape (n_samples,)
-        True labels.
+    y : array-like of shape (n_samples,) or (n_samples, n_labels)
+        True labels. If samples have several labels, an indicator matrix. Each metric is
+        then the mean over the labels, as binary problems, see
+        :func:`~sklearn_calib.metrics.per_label`. For calibration errors of the
+        probability that a sample has a label, pass the function, such as
+        `expected_calibration_error`: names such as "neg_ece" evaluate the more probable
+        of the two outcomes.
 
     metrics : list of str or dict, default=("accuracy", "neg_log_loss", "neg_ece", \
             "neg_aurc", "refinement_auc")
@@ -254,12 +272,15 @@ def compare(
             )
         metrics = {name.removeprefix("neg_"): name for name in metrics}
     scorers = {name: _scorer_or_metric(metric) for name, metric in metrics.items()}
-    y = as_labels(y, "y")
+    names, y = column_names(y), as_labels(y, "y")
     if not len(y):
         raise ValueError("y must contain at least one label, got none. Pass samples.")
     sample_weight = check_sample_weight(sample_weight, y)
     clusters = read_clusters(clusters, len(y), sample_weight)
-    if labels is not None:  # also if there are only classifiers
+    if is_multilabel(y):
+        labels = names if labels is None and names else labels
+        estimators = {name: join_labels(row) for name, row in estimators.items()}
+    elif labels is not None:  # also if there are only classifiers
         n_classes = len(as_labels(labels, "labels"))
         encode_labels(y, labels=labels, n_classes=n_classes, name="y")
     runs = {name: _runs(estimator, len(y)) for name, estimator in estimators.items()}
@@ -267,8 +288,6 @@ def compare(
     predictions = [
         _predict(name, index, runs[name][index], X, y, labels) for name, index in keys
     ]
-    for _, classes in predictions:
-        encode_labels(y, labels=classes, n_classes=len(classes), name="y")
     _warn_of_positive(runs, y, labels)
     settings = {
         "confidence_level": confidence_level,
@@ -295,7 +314,12 @@ def compare(
     with_std = any("" not in row for row in runs.values())
     values = [_summary(row, with_std=with_std) for row in np.split(cells, ends[:-1])]
     columns = pd.MultiIndex.from_product([metrics, CELL_OF_RUNS if with_std else CELL])
-    return ComparisonTable(values, index=list(runs), columns=columns)
+    table = ComparisonTable(values, index=list(runs), columns=columns)
+    # For `compare_datasets`.
+    table.attrs["greater_is_better"] = {
+        name: _is_score(metric) for name, metric in metrics.items()
+    }
+    return table
 
 
 def _check_any(names: Any, what: str) -> None:
@@ -341,8 +365,11 @@ def _summary(cells: Floats, *, with_std: bool) -> Floats:
 
 def _predict(
     name: str, index: str, estimator: Any, X: Any, y: Array, labels: ArrayLike | None
-) -> tuple[Array, Array]:
-    """Return the probabilities and the classes of a classifier or of an array."""
+) -> tuple[Array, Array | None]:
+    """Return the probabilities and the classes of a classifier or of an array.
+
+    The classes are None if samples have several labels.
+    """
     where = f"estimators[{name!r}]{index}"
     if hasattr(estimator, "predict_proba"):
         if X is None:
@@ -357,6 +384,9 @@ def _predict(
                 "of its own predictions, such as accuracy, use its method predict.",
                 UserWarning,
             )
+        if is_multilabel(y):
+            proba = predict_scores(estimator, X, False, [*estimator.classes_])
+            return read_labels(y, proba, name=where, y_name="y")[2], None
         # In one order, so that all rows have the same positive class.
         classes = np.unique(estimator.classes_)
         given = classes if labels is None else as_labels(labels, "labels")
@@ -368,6 +398,7 @@ def _predict(
                 f"y must contain one label for each sample of X, got {len(y)} labels "
                 f"and {len(proba)} samples. Pass both for the same samples."
             )
+        encode_labels(y, labels=classes, n_classes=len(classes), name="y")
         return proba, classes
     if isinstance(estimator, BaseEstimator) or np.ndim(estimator) == 0:
         raise ValueError(
@@ -375,6 +406,8 @@ def _predict(
             f"{type(estimator).__name__} for {name!r}{index}. Wrap it in a "
             "CalibratedClassifier."
         )
+    if is_multilabel(y):
+        return read_labels(y, estimator, labels, name=where, y_name="y")[2], None
     # Each metric reads its samples; these messages name the array.
     proba = as_columns(check_proba(estimator, name=where, allow_1d=True))
     if len(proba) != len(y):
@@ -407,11 +440,21 @@ def _scorer_or_metric(scoring: Any) -> Any:
     return scorer
 
 
+def _is_score(scoring: Any) -> bool | None:
+    """Return whether higher is better; None if the name of a metric does not say it."""
+    scorer = get_scorer(scoring)
+    metric, sign = metric_of(scorer)
+    if metric or not is_metric(scorer):
+        return sign > 0
+    kind = name_of(scorer).rpartition("_")[2]
+    return {"score": True, "loss": False, "error": False}.get(kind)
+
+
 def _measure(
     scorer: Any,
     y: Array,
     proba: Array,
-    classes: Array,
+    classes: Array | None,
     sample_weight: Weights,
     settings: Options,
 ) -> tuple[list[float], str]:
@@ -420,7 +463,10 @@ def _measure(
     try:
         metric = scorer
         if not is_metric(scorer):
-            metric, proba = metric_and_input(scorer, proba)
+            metric, given = metric_and_input(scorer, proba)
+            proba = proba if classes is None else given
+        if classes is None:
+            metric = partial(per_label, metric)
         proba, data = metric_input(metric, y, proba, classes, sample_weight)
         cell[0] = as_number(metric(y, proba, **data))
         if settings["n_resamples"]:

@@ -17,13 +17,27 @@ from sklearn_calib._validation.declarations import (
     TARGETS,
     validate_params,
 )
-from sklearn_calib._validation.labels import column_classes
-from sklearn_calib._validation.samples import read_samples, top_label_correct
-from sklearn_calib._validation.types import Array, Floats, Ints, Options, Seed, Weights
+from sklearn_calib._validation.labels import as_labels, column_classes, is_multilabel
+from sklearn_calib._validation.samples import (
+    read_labels,
+    read_samples,
+    top_label_correct,
+)
+from sklearn_calib._validation.types import (
+    Array,
+    Bools,
+    Floats,
+    Ints,
+    Options,
+    Seed,
+    Weights,
+)
 from sklearn_calib.metrics import (
+    bootstrap_interval,
     ece_interval,
     expected_calibration_error,
     maximum_calibration_error,
+    per_label,
     smooth_expected_calibration_error,
 )
 
@@ -64,12 +78,13 @@ def calibration_report(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-        True labels, of any kind.
+    y_true : array-like of shape (n_samples,) or (n_samples, n_labels)
+        True labels, of any kind. If samples have several labels, an indicator matrix.
 
     y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
         Predicted probabilities. A 1-d array contains those of the positive class; the
-        report has rows for both classes.
+        report has rows for both classes. With an indicator matrix, those of each label,
+        as in :func:`~sklearn_calib.metrics.per_label`.
 
     n_bins : int, "cube_root" or array-like of shape (n_edges,), default=15
         Number of bins of "ece" and "mce", or their edges, as in
@@ -91,7 +106,7 @@ def calibration_report(
 
     labels : array-like of shape (n_classes,), default=None
         Class label of each column, such as `estimator.classes_`. By default, the sorted
-        distinct values of `y_true`.
+        distinct values of `y_true`, or the names or numbers of its columns.
 
     sample_weight : array-like of shape (n_samples,), default=None
         Sample weights.
@@ -115,9 +130,9 @@ def calibration_report(
     -------
     report : DataFrame
         One row for each class, then "macro avg", "weighted avg" (weighted by support)
-        and "top label". With `groups`, these rows are repeated for each group. It is
-        printed in lines of at most 80 characters, and wide tables continue below. The
-        columns are:
+        and "top label", which an indicator matrix does not have. With `groups`, these
+        rows are repeated for each group. It is printed in lines of at most 80
+        characters, and wide tables continue below. The columns are:
 
         - "mean_proba": mean predicted probability of the class;
         - "frequency": fraction of samples in the class, or accuracy for the top label;
@@ -144,7 +159,9 @@ def calibration_report(
     Notes
     -----
     The "ece" of "macro avg" is
-    :func:`~sklearn_calib.metrics.classwise_calibration_error`. The "ece" of "top label"
+    :func:`~sklearn_calib.metrics.classwise_calibration_error`, and with an indicator
+    matrix :func:`~sklearn_calib.metrics.per_label`, whose interval is computed by
+    :func:`~sklearn_calib.metrics.bootstrap_interval`. The "ece" of "top label"
     is :func:`~sklearn_calib.metrics.expected_calibration_error` of a 2-d array. A class
     without samples has a frequency of 0.
 
@@ -166,23 +183,32 @@ def calibration_report(
     """
     from sklearn_calib.evaluation._table import CompleteTable, report_by_group
 
-    samples = read_samples(y_true, y_proba, labels, sample_weight, "canonical")
-    proba, codes, weight = samples.proba()
+    has_top = not is_multilabel(as_labels(y_true, "y_true"))
+    if has_top:
+        samples = read_samples(y_true, y_proba, labels, sample_weight, "canonical")
+        proba, codes, weight = samples.proba()
+        names = list(column_classes(y_true, labels))
+        outcomes = codes[:, None] == np.arange(proba.shape[1])
+    else:
+        given = y_true, y_proba, labels, sample_weight
+        names, indicators, proba, weight = read_labels(*given)
+        outcomes = indicators == 1
     interval: Options = {"n_resamples": n_resamples, "random_state": random_state}
     interval["confidence_level"] = confidence_level
     report = partial(
         _report,
-        names=list(column_classes(y_true, labels)),
+        names=names,
         options={"n_bins": n_bins, "strategy": strategy},
         interval=interval,
+        has_top=has_top,
     )
-    table = report_by_group(report, groups, weight, clusters, proba, codes)
+    table = report_by_group(report, groups, weight, clusters, proba, outcomes)
     return CompleteTable(table if digits is None else table.round(digits))
 
 
 def _report(
     proba: Floats,
-    codes: Ints,
+    outcomes: Bools,
     weight: Weights,
     clusters: Ints | None,
     *,
@@ -190,6 +216,7 @@ def _report(
     names: list[Any],
     options: Options,
     interval: Options,
+    has_top: bool,
 ) -> pd.DataFrame:
     """Return the table of one group of samples."""
     import pandas as pd
@@ -198,7 +225,6 @@ def _report(
     if not has_interval:
         interval["confidence_level"] = None
     options = {**options, "sample_weight": weight}
-    outcomes = codes[:, None] == np.arange(proba.shape[1])
     rows = [
         _row(*pair, options, interval) for pair in zip(proba.T, outcomes.T, strict=True)
     ]
@@ -208,19 +234,24 @@ def _report(
         [table.mean(), (table * support[:, None]).sum() / support.sum()],
         index=["macro avg", "weighted avg"],
     )
+    codes = outcomes.argmax(axis=1)  # with several labels, not used
     if interval["confidence_level"] is not None:
-        labels = range(proba.shape[1])
-        classwise = {
-            **options,
-            **interval,
-            "mode": "classwise",
-            "labels": labels,
-        }
-        bounds = ece_interval(codes, proba, **classwise), (np.nan, np.nan)
-        averages[["ece_low", "ece_high"]] = bounds
-    top = _row(*top_label_correct(proba, codes), options, interval)
-    table = pd.concat([table, averages, pd.DataFrame([top], index=["top label"])])
-    table["support"] = [*support, *[support.sum()] * 3]
+        if has_top:
+            labels = range(proba.shape[1])
+            classwise: Options = {"mode": "classwise", "labels": labels}
+            classwise |= {**options, **interval}
+            bounds = ece_interval(codes, proba, **classwise)
+        else:
+            error = partial(per_label, expected_calibration_error, **options)
+            bounds = bootstrap_interval(error, outcomes, proba, **interval)
+        averages[["ece_low", "ece_high"]] = bounds, (np.nan, np.nan)
+    tables = [table, averages]
+    if has_top:
+        top = _row(*top_label_correct(proba, codes), options, interval)
+        tables.append(pd.DataFrame([top], index=["top label"]))
+    table = pd.concat(tables)
+    totals = [support.sum()] * (len(table) - len(support))
+    table["support"] = [*support, *totals]
     return table
 
 

@@ -4,10 +4,13 @@ import re
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import MultiOutputClassifier
 from sklearn.naive_bayes import GaussianNB
 
 from sklearn_calib.displays import ClasswiseReliabilityDisplay, ReliabilityDisplay
@@ -239,3 +242,59 @@ def test_plot_again_on_axes_of_the_user():
 def test_wrong_options(options, message):
     with pytest.raises(ValueError, match=message):
         draw(*predictions(3), **options)
+
+
+def indicators(n_labels):
+    """Return an indicator matrix, and probabilities whose rows do not sum to one."""
+    y_proba = RNG.uniform(size=(100, n_labels))
+    return (RNG.random(y_proba.shape) < y_proba**2).astype(int), y_proba
+
+
+def test_several_labels(without_drawing):
+    """Each panel is the diagram of a label alone."""
+    y_true, y_proba = indicators(3)
+    names = ["beach", "sea", "tree"]
+    weight = np.arange(100) % 3
+    options = {"n_bins": 4, "sample_weight": weight}
+    display = draw(pd.DataFrame(y_true, columns=names), y_proba, **options)
+    assert display.classes.tolist() == names
+    for code, one in enumerate(display.displays):
+        with without_drawing():
+            alone = ReliabilityDisplay.from_predictions(
+                y_true[:, code], y_proba[:, code], **options
+            )
+        assert_allclose(one.prob_true, alone.prob_true)
+        assert_allclose(one.counts, alone.counts)
+        assert titles(display)[code] == f"{names[code]}\nECE {alone.ece:.3f}"
+    pairs = [np.column_stack([1 - p, p]) for p in y_proba.T]
+    some = draw(y_true, pairs, labels=names, classes=["tree", "beach"], **options)
+    assert_array_equal(some.displays[0].prob_true, display.displays[2].prob_true)
+    assert set(some.frame()["class"]) == {"tree", "beach"}
+
+
+def test_worst_of_many_labels(without_drawing):
+    y_true, y_proba = indicators(14)
+    weight = np.arange(100) % 3
+    with without_drawing():
+        display = draw(y_true, y_proba, interval=None, sample_weight=weight)
+    errors = [
+        expected_calibration_error(y, p, sample_weight=weight)
+        for y, p in zip(y_true.T, y_proba.T, strict=True)
+    ]
+    assert_array_equal(display.classes, np.argsort(errors)[:1:-1])
+
+
+@pytest.mark.parametrize("kind", [MultiOutputClassifier, OneVsRestClassifier])
+def test_classifiers_of_several_labels(kind):
+    """They return a list of arrays, or one array whose rows do not sum to one."""
+    X = RNG.normal(size=(100, 3))
+    y = pd.DataFrame(X + RNG.normal(size=X.shape) > 0, columns=[*"abc"]).astype(int)
+    model = kind(GaussianNB()).fit(X, y)
+    display = ClasswiseReliabilityDisplay.from_estimator(model, X, y, n_bins=3)
+    assert display.classes.tolist() == [*"abc"]
+    for code, one in enumerate(display.displays):
+        proba = GaussianNB().fit(X, y.iloc[:, code]).predict_proba(X)[:, 1]
+        error = expected_calibration_error(y.iloc[:, code], proba, n_bins=3)
+        assert one.ece == pytest.approx(error)
+    with pytest.raises(ValueError, match=r"one label|multilabel"):
+        ReliabilityDisplay.from_estimator(model, X, y)

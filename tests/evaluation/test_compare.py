@@ -20,6 +20,8 @@ from sklearn.metrics import (
     roc_auc_score,
 )
 from sklearn.model_selection import FixedThresholdClassifier
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import MultiOutputClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import SVC
 
@@ -32,6 +34,7 @@ from sklearn_calib.metrics import (
     get_scorer,
     get_scorer_names,
     net_benefit_score,
+    per_label,
 )
 
 # Those of groups need metadata.
@@ -497,3 +500,78 @@ def test_metrics_of_prediction_sets_are_refused(name):
     message = f"metrics must be computed from probabilities, got '{name}', which"
     with pytest.raises(ValueError, match=message):
         compare({"one": [[0.9, 0.1], [0.2, 0.8]]}, None, [0, 1], metrics=[name])
+
+
+X_LABELS = RNG.normal(size=(60, 2))
+Y_LABELS = (X_LABELS + RNG.normal(size=X_LABELS.shape) > [0, 1]).astype(int)
+LISTS = MultiOutputClassifier(GaussianNB()).fit(X_LABELS, Y_LABELS)
+ARRAYS = OneVsRestClassifier(LogisticRegression()).fit(X_LABELS, Y_LABELS)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_several_labels_are_averaged(weighted):
+    """The values by scikit-learn, and the intervals of the mean over the labels."""
+    weight = np.arange(60) % 3 if weighted else None
+    proba = np.column_stack([pair[:, 1] for pair in LISTS.predict_proba(X_LABELS)])
+    metrics = {
+        "accuracy": "accuracy",
+        "log_loss": "neg_log_loss",
+        "brier": "neg_brier_score",
+        "auc": roc_auc_score,
+        "ece": expected_calibration_error,
+        "top_ece": "neg_ece",
+    }
+    rows = {"model": LISTS, "list": LISTS.predict_proba(X_LABELS), "array": proba}
+    options = {"metrics": metrics, "sample_weight": weight, **FAST}
+    table = compare(rows, X_LABELS, Y_LABELS, **options)
+    for other in ("list", "array"):
+        np.testing.assert_allclose(table.loc[other], table.loc["model"], rtol=1e-12)
+    pairs = [*zip(Y_LABELS.T, proba.T, strict=True)]
+    given = {"sample_weight": weight}
+    top = partial(expected_calibration_error, mode="top_label", **given)
+    by_hand = {
+        "accuracy": [np.average(y == (p > 0.5), weights=weight) for y, p in pairs],
+        "log_loss": [log_loss(y, p, **given) for y, p in pairs],
+        "brier": [np.average((y - p) ** 2, weights=weight) for y, p in pairs],
+        "auc": [roc_auc_score(y, p, **given) for y, p in pairs],
+        "ece": [expected_calibration_error(y, p, **given) for y, p in pairs],
+        "top_ece": [top(y, np.column_stack([1 - p, p])) for y, p in pairs],
+    }
+    for name, values in by_hand.items():
+        assert table.loc["model", name]["value"] == pytest.approx(np.mean(values))
+    draws = {**FAST, "random_state": np.random.RandomState(0).randint(2**31 - 1)}
+    for name, metric in {"ece": metrics["ece"], "auc": roc_auc_score}.items():
+        data = metric, Y_LABELS, proba
+        expected = per_label(*data, confidence_level=0.95, **given, **draws)
+        found = table.loc["model", name].to_numpy()
+        np.testing.assert_allclose(found, expected.loc["macro"], rtol=1e-9)
+
+
+def test_classifiers_and_seeds_of_several_labels():
+    """Two arrays with two columns are two seeds, unless their rows sum to one."""
+    proba = ARRAYS.predict_proba(X_LABELS)
+    rows = {"model": ARRAYS, "seeds": [proba, proba**2], "first": proba}
+    options = {"metrics": ["neg_brier_score"], "n_resamples": 0}
+    table = compare(rows, X_LABELS, Y_LABELS, **options)["brier_score"]["value"]
+    each = [np.mean((Y_LABELS - p) ** 2) for p in rows["seeds"]]
+    expected = [each[0], np.mean(each), each[0]]
+    np.testing.assert_allclose(table, expected, rtol=1e-12)
+
+
+def test_bad_data_of_several_labels():
+    proba = ARRAYS.predict_proba(X_LABELS)
+    frame = pd.DataFrame(Y_LABELS, columns=["a", "b"])
+    for row, y, message in [
+        (
+            proba[:, 0],
+            Y_LABELS,
+            r"estimators\['x'\] must have shape \(n_samples, n_lab",
+        ),
+        (proba[:9], Y_LABELS, r"y must contain 0 or 1 .* \(9, 2\), got \(60, 2\)"),
+        (proba, 2 * Y_LABELS, r"y must contain only zeros and ones"),
+        (2 * proba, Y_LABELS, r"estimators\['x'\] must lie in \[0, 1\]"),
+        (pd.DataFrame(proba, columns=["b", "a"]), frame, r"order of the labels, \['a'"),
+        (LISTS, Y_LABELS[:, 0], r"estimator must predict one label for each sample"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            compare({"x": row}, X_LABELS, y, **FAST)

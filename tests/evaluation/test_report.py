@@ -13,6 +13,7 @@ from sklearn_calib.metrics import (
     expected_calibration_error,
     maximum_calibration_error,
     per_group,
+    per_label,
     root_brier_score_loss,
     smooth_expected_calibration_error,
 )
@@ -183,3 +184,78 @@ def test_arguments_in_another_form(problem):
 def test_bad_input(change, message):
     with pytest.raises(ValueError, match=message):
         calibration_report(**{"y_true": [0, 1], "y_proba": [0.3, 0.8], **change})
+
+
+@pytest.fixture(scope="module")
+def indicators():
+    rng = np.random.default_rng(0)
+    proba = rng.uniform(size=(60, 3)) ** [1, 1, 3]
+    return (rng.uniform(size=proba.shape) < proba**2).astype(int), proba
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_several_labels(indicators, weighted):
+    """Each label is compared with its frequency, by hand."""
+    y_true, proba = indicators
+    weight = np.arange(60) % 3 if weighted else np.ones(60)
+    given = {"sample_weight": weight if weighted else None, "digits": None}
+    frame = pd.DataFrame(y_true, columns=NAMES)
+    report = calibration_report(frame, proba, **given)
+    assert list(report.index) == [*NAMES, "macro avg", "weighted avg"]
+    gaps = [
+        [weight[rows] @ (p - y)[rows] for rows in np.ceil(15 * p) == np.c_[1:16]]
+        for p, y in zip(proba.T, y_true.T, strict=True)
+    ]
+    by_hand = {
+        "mean_proba": weight @ proba / weight.sum(),
+        "frequency": weight @ y_true / weight.sum(),
+        "ece": np.abs(gaps).sum(axis=1) / weight.sum(),
+        "brier": weight @ (proba - y_true) ** 2 / weight.sum(),
+    }
+    support = weight @ y_true
+    for name, values in by_hand.items():
+        expected = [*values, values.mean(), np.average(values, weights=support)]
+        np.testing.assert_allclose(report[name], expected, rtol=1e-9)
+    np.testing.assert_allclose(report["support"], [*support, *[support.sum()] * 2])
+    pairs = [np.column_stack([1 - p, p]) for p in proba.T]
+    for y_proba in (proba, pairs):
+        again = calibration_report(y_true, y_proba, labels=NAMES, **given)
+        pd.testing.assert_frame_equal(again, report)
+    numbered = calibration_report(y_true.tolist(), proba.tolist(), **given)
+    assert list(numbered.index[:3]) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_intervals_and_groups_of_several_labels(indicators, weighted):
+    y_true, proba = indicators
+    weight = np.arange(60) % 3 if weighted else None
+    draws = {"confidence_level": 0.9, "n_resamples": 4, "random_state": 0}
+    report = calibration_report(
+        y_true, proba, sample_weight=weight, groups=np.arange(60) < 40, **draws
+    )
+    for name, rows in {True: slice(40), "overall": slice(None)}.items():
+        part = None if weight is None else weight[rows]
+        data = expected_calibration_error, y_true[rows], proba[rows]
+        expected = per_label(*data, sample_weight=part, **draws).loc["macro"]
+        found = report.loc[(name, "macro avg"), ["ece", "ece_low", "ece_high"]]
+        np.testing.assert_allclose(found, expected, atol=5e-4)
+        label = ece_interval(data[1][:, 2], data[2][:, 2], sample_weight=part, **draws)
+        found = report.loc[(name, 2), ["ece_low", "ece_high"]]
+        np.testing.assert_allclose(found, label, atol=5e-4)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"y_proba": [0.5, 0.2]}, r"y_proba must have shape \(n_samples, n_labels\)"),
+        ({"y_true": [[1, 0, 0], [0, 0, 1]]}, r"y_true must contain 0 or 1 .* \(2, 3\)"),
+        ({"y_true": [[2, 1], [0, 1]]}, "y_true must contain only zeros and ones"),
+        ({"y_proba": [[0.5, 1.2], [0.1, 0.1]]}, r"y_proba must lie in \[0, 1\]"),
+        ({"labels": ["a", "a"]}, "labels must contain 2 distinct labels"),
+        ({"sample_weight": [1]}, "sample_weight"),
+    ],
+)
+def test_bad_input_of_several_labels(change, message):
+    given = {"y_true": [[0, 1], [1, 1]], "y_proba": [[0.5, 0.2], [0.1, 0.1]]}
+    with pytest.raises(ValueError, match=message):
+        calibration_report(**{**given, **change})

@@ -235,8 +235,11 @@ def test_as_a_scorer(n_labels):
         response_method="predict_proba",
         greater_is_better=False,
     )
-    proba = np.column_stack([p[:, 1] for p in net.predict_proba(X)])
+    pairs = net.predict_proba(X)
+    proba = np.column_stack([p[:, 1] for p in pairs])
     assert scorer(net, X, y) == -per_label(expected_calibration_error, y, proba)
+    found = per_label(expected_calibration_error, y, pairs)
+    assert found == per_label(expected_calibration_error, y, proba)
 
 
 def test_radiographs(shared_data):

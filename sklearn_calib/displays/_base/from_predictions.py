@@ -12,7 +12,7 @@ from sklearn_calib._sklearn.response import predict_scores
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.clusters import encode_clusters, read_clusters
 from sklearn_calib._validation.declarations import TARGETS, StrOptions
-from sklearn_calib._validation.labels import column_classes
+from sklearn_calib._validation.labels import as_labels, column_classes, is_multilabel
 from sklearn_calib._validation.samples import read_samples
 from sklearn_calib._validation.types import Array, Bools, Floats, Ints, Weights
 
@@ -147,6 +147,9 @@ class FromEstimator(FrameMixin):
         'CalibratedClassifier(response_method="decision_function").'
     )
 
+    # Whether `y` may be an indicator matrix, of samples with several labels.
+    _takes_indicators: ClassVar[bool] = False
+
     @classmethod
     def from_estimator(
         cls,
@@ -169,7 +172,8 @@ class FromEstimator(FrameMixin):
             Data that the classifier was not trained on.
 
         y : array-like of shape (n_samples,)
-            True labels.
+            True labels. :class:`ClasswiseReliabilityDisplay` also takes an indicator
+            matrix, if samples have several labels.
 
         name : str, default=None
             Name in the legend. By default, the class name of the classifier.
@@ -200,13 +204,16 @@ class FromEstimator(FrameMixin):
                 f"{shown(estimator)}. {cls._other_way}"
             )
         if cls._response == "predict_proba":
-            returned = predict_scores(estimator, X, from_logits=False)
+            is_indicator = cls._takes_indicators and is_multilabel(as_labels(y, "y"))
+            classes = [*estimator.classes_] if is_indicator else None
+            returned = predict_scores(estimator, X, False, classes)
         else:
+            is_indicator = False
             returned = getattr(estimator, cls._response)(X)
         return cls.from_predictions(
             y,
             returned,
-            labels=estimator.classes_,
+            labels=None if is_indicator else estimator.classes_,
             name=type(estimator).__name__ if name is None else name,
             **cls._options_of(estimator, X, options),
         )

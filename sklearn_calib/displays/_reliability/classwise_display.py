@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -11,14 +12,15 @@ from numpy.typing import ArrayLike
 from sklearn_calib._numerics.binning import class_bin_sums
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import TARGETS, StrOptions, validate_params
-from sklearn_calib._validation.labels import as_labels, column_classes
-from sklearn_calib._validation.samples import read_samples
+from sklearn_calib._validation.labels import as_labels, column_classes, is_multilabel
+from sklearn_calib._validation.samples import read_labels, read_samples
 from sklearn_calib._validation.types import Array, Ints
 from sklearn_calib.displays._reliability.reliability_panels import (
     KINDS,
     ReliabilityPanels,
     check_panel_options,
 )
+from sklearn_calib.metrics import expected_calibration_error, per_label
 
 # Number of classes shown by default.
 N_CLASSES = 12
@@ -72,6 +74,7 @@ class ClasswiseReliabilityDisplay(ReliabilityPanels):
     [['0', 'ECE 0.000'], ['1', 'ECE 0.036'], ['2', 'ECE 0.036']]
     """
 
+    _takes_indicators = True
     _parts = "classes"
     _column = "class"
     _way_out = "Pass classes= of the earlier display."
@@ -103,12 +106,14 @@ class ClasswiseReliabilityDisplay(ReliabilityPanels):
 
         Parameters
         ----------
-        y_true : array-like of shape (n_samples,)
-            True labels, of any type.
+        y_true : array-like of shape (n_samples,) or (n_samples, n_labels)
+            True labels, of any type. If samples have several labels, an indicator
+            matrix; each panel shows a label.
 
         y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
             Predicted probabilities. A 1-d array contains those of the positive class;
-            the panels show both classes.
+            the panels show both classes. With an indicator matrix, those of each label,
+            as in :func:`~sklearn_calib.metrics.per_label`.
 
         kind : {"bins", "smooth", "corp"}, default="bins"
             Kind of the panels: :class:`ReliabilityDisplay`,
@@ -121,7 +126,8 @@ class ClasswiseReliabilityDisplay(ReliabilityPanels):
 
         labels : array-like of shape (n_classes,), default=None
             Class label of each column, such as `estimator.classes_`. By default, the
-            sorted distinct values of `y_true`, which must then contain every class.
+            sorted distinct values of `y_true`, which must then contain every class, or
+            the names or numbers of its columns.
 
         sample_weight : array-like of shape (n_samples,), default=None
             Sample weights.
@@ -160,23 +166,33 @@ class ClasswiseReliabilityDisplay(ReliabilityPanels):
         [['0', 'ECE 0.233'], ['1', 'ECE 0.233']]
         """
         check_panel_options(options, "mode", "pos_label")
-        samples = read_samples(y_true, y_proba, labels, sample_weight, "canonical")
-        proba, codes, weight = samples.proba()
-        columns = proba.T
-        labels = column_classes(y_true, labels)
-        if classes is None and len(labels) > N_CLASSES:
-            _, gap, _ = class_bin_sums(proba, codes, sample_weight=weight)
-            errors = np.abs(gap).sum(axis=1)
-            shown: Ints = np.argsort(-errors, kind="stable")[:N_CLASSES]
+        has_indicators = is_multilabel(as_labels(y_true, "y_true"))
+        if has_indicators:
+            given = y_true, y_proba, labels, sample_weight
+            names, indicators, proba, weight = read_labels(*given)
+            labels = as_labels(names, "labels")
+            outcomes = indicators == 1
         else:
-            shown = _codes_shown(classes, labels)
+            samples = read_samples(y_true, y_proba, labels, sample_weight, "canonical")
+            proba, codes, weight = samples.proba()
+            labels = column_classes(y_true, labels)
+            outcomes = codes[:, None] == np.arange(len(labels))
+        shown = _codes_shown(classes, labels)
+        if classes is None and len(labels) > N_CLASSES:
+            if has_indicators:
+                error = partial(expected_calibration_error, sample_weight=weight)
+                errors = per_label(error, outcomes, proba, average=None)
+            else:
+                _, gap, _ = class_bin_sums(proba, codes, sample_weight=weight)
+                errors = np.abs(gap).sum(axis=1)
+            shown = np.argsort(-errors, kind="stable")[:N_CLASSES]
         options |= {"sample_weight": weight, "name": name}
         axes = cls._panels(ax, _headings(labels[shown]))
         displays = [
             KINDS[kind].from_predictions(
-                # Samples of all other classes get the label of one of them.
-                labels[np.where(codes == code, code, code - 1)],
-                columns[code],
+                # All other samples get the label of another class.
+                labels[np.where(outcomes[:, code], code, code - 1)],
+                proba[:, code],
                 labels=labels[[code - 1, code]],
                 ax=panel,
                 **options,

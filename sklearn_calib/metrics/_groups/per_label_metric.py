@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_calib._sklearn.metric_options import as_number, check_options
-from sklearn_calib._validation.arrays import as_numbers, column_names
 from sklearn_calib._validation.declarations import (
     BETWEEN_0_AND_1,
     DRAWS,
@@ -19,13 +18,8 @@ from sklearn_calib._validation.declarations import (
     declare_interval,
     validate_params,
 )
-from sklearn_calib._validation.labels import (
-    check_indicator,
-    check_label_columns,
-    known_samples,
-)
-from sklearn_calib._validation.probabilities import warn_of_predicted_labels
-from sklearn_calib._validation.samples import check_columns
+from sklearn_calib._validation.labels import known_samples
+from sklearn_calib._validation.samples import read_labels
 from sklearn_calib._validation.types import Array, Metric, Options, Seed
 from sklearn_calib.metrics._intervals.bootstrap import interval_or_nan
 
@@ -75,8 +69,10 @@ def per_label(
         or NaN if this is not known. Each label is evaluated on the samples for which it
         is known.
 
-    y_proba : array-like of shape (n_samples, n_labels)
-        Predicted probability of each label. Rows need not sum to one.
+    y_proba : array-like of shape (n_samples, n_labels) or list
+        Predicted probability of each label. Rows need not sum to one. A list contains
+        an array of shape (n_samples, 2) for each label, as
+        :class:`sklearn.multioutput.MultiOutputClassifier` predicts.
 
     average : {"macro"} or None, default="macro"
         Whether to return the mean over the labels, or with None the value of each
@@ -172,14 +168,7 @@ def per_label(
     macro  0.118  0.000  0.168
     """
     check_options(metric, options, per_label)
-    # The columns are split here; the metric reads each of them.
-    check_columns(y_proba, y_true, None)
-    names = column_names(y_true) or column_names(y_proba)
-    y_proba = as_numbers(y_proba, "y_proba")
-    check_label_columns(y_proba, name="y_proba")
-    y_true = check_indicator(y_true, y_proba.shape, allow_nan=True)
-    if warn_of_predicted_labels(y_proba.ravel(), "y_proba", "predict_proba(X)"):
-        y_proba = y_proba.astype(np.float64)
+    names, y_true, y_proba, _ = read_labels(y_true, y_proba, allow_nan=True)
     metric = partial(metric, **options)  # a copy, whose keywords may be changed
     weight = metric.keywords.pop("sample_weight", None)
     of_one = metric
@@ -211,7 +200,7 @@ def per_label(
         (value, *interval_or_nan(of_one, y, proba, **w, **draws))
         for value, (y, proba, w) in zip(values, samples, strict=True)
     ]
-    index: list[Any] = names or [*range(len(rows))]
+    index = names
     if mean is not None:
         every = partial(per_label, metric)
         draws["sample_weight"] = weight
