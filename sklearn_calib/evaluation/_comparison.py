@@ -199,6 +199,7 @@ def compare(
     See Also
     --------
     sklearn_calib.metrics.bootstrap_interval : Computes the intervals.
+    compare_datasets : Mean ranks and paired tests over several data sets.
     evaluate_ood : Metrics of out-of-distribution detection.
 
     Notes
