@@ -377,7 +377,7 @@ class CalibratedClassifier(
     pool_temperature_: Any = 1.0
     pool_offset_: Any = 0.0
     _reference: tuple[Array, ...] | None = None
-    _held_out: Any = None  # a `HeldOut`
+    _held_out: Any = None  # a `HeldOut` as a tuple, a type that readers of files know
     _clusters: Any = None
     _has_reference = False
 
@@ -517,7 +517,8 @@ class CalibratedClassifier(
             held_out = HeldOut(clone(calibrator), response, *parts, *targets, groups)
             fitted, weights = fit_with_pool(held_out, len(classifiers))
             calibrators = [each for each in fitted for _ in range(n_sharing)]
-            self._held_out, self._clusters = held_out, split_params.get("groups")
+            self._held_out = tuple(held_out)
+            self._clusters = split_params.get("groups")
             is_frozen = isinstance(self.estimator, FrozenEstimator)
             # With a temperature of 1, too few samples have two predictions.
             self._has_reference = not (is_frozen or is_multilabel) and (
@@ -546,8 +547,9 @@ class CalibratedClassifier(
                 "other labelled samples: (y, classifier.predict_proba(X))."
             )
         if self._reference is None:
-            y, sample_weight = self._held_out.y, self._held_out.sample_weight
-            proba, rows = cross_calibrate(*self._held_out)
+            held_out = HeldOut(*self._held_out)
+            y, sample_weight = held_out.y, held_out.sample_weight
+            proba, rows = cross_calibrate(*held_out)
             n_members = len(self.calibrated_classifiers_)
             if n_members == 1:
                 samples, first = np.unique(rows, return_index=True)
@@ -785,10 +787,11 @@ class CalibratedClassifier(
 
         about_pool = self.pool_temperature_, self.pool_offset_
         middle = log_odds([pair.calibrator for pair in pairs], about_pool)
-        y, weight = self._held_out.y, self._held_out.sample_weight
+        held_out = HeldOut(*self._held_out)
+        y, weight = held_out.y, held_out.sample_weight
         clusters = read_clusters(self._clusters, len(y), weight)
         rng = check_random_state(random_state)
-        draws = draw_fits(self._held_out, len(pairs), clusters, n_resamples, rng)
+        draws = draw_fits(held_out, len(pairs), clusters, n_resamples, rng)
         with without_warnings(), one_blas_thread():
             total = sum((log_odds(*fits) - middle) ** 2 for fits in draws)
         quantile = stdtrit(n_resamples, (1 + confidence_level) / 2)
