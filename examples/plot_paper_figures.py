@@ -4,8 +4,8 @@ Figures of the papers, with your network
 ========================================
 
 We draw the figures of the papers on calibration losses for a small network and noisy
-digits. The titles name the paper and the figure, and the text says which decision you
-take from it.
+digits. The titles name the paper and the figure, and the text says which decision each
+figure supports.
 
 Takes about half a minute on two cores. Writes the figures to the folder
 `paper_figures`.
@@ -20,7 +20,7 @@ Takes about half a minute on two cores. Writes the figures to the folder
 # A loss with a gradient near 0 at high probabilities stops raising them: choose it if
 # your network is overconfident, and one with a large gradient there if it is
 # underconfident. CalFocal is drawn for an accuracy of 0.8 in all bins: its loss is
-# small as soon as p exceeds it. The weight of AURC is that of the ranks of p itself.
+# small as soon as p exceeds it. For AURC, the points of the curve are ranked by p.
 
 from pathlib import Path
 
@@ -192,7 +192,7 @@ figure.savefig(OUTPUT / "auc_ece.png", dpi=80)
 # Which gamma?
 # ------------
 # The ECE of the focal loss on the test parts of three folds, and its standard
-# deviation. Take the smallest gamma from which on the curve is flat, here about 4:
+# deviation. Take the smallest gamma above which the curve is flat, here about 4:
 # larger ones slow down the training. With another loss, the parameter may be lambda.
 
 from sklearn.model_selection import GridSearchCV, ValidationCurveDisplay

@@ -4,8 +4,8 @@ Reliability diagrams: bins, curves and bands
 ============================================
 
 Two classifiers of handwritten digits have similar accuracies, but one is overconfident
-and the other underconfident. Five figures show this and the sampling noise. A sixth
-one, for a paper, has twenty diagrams.
+and the other underconfident. Five figures show this and the sampling noise. A sixth,
+for a paper, has twenty diagrams.
 
 Takes about fifteen seconds on one core. Writes its figures to the folder
 `reliability_output`.

@@ -64,8 +64,8 @@ def score(logits):
     of equal mass, "temperature by adaptive ECE" are the papers' grid search on the same
     split. Two protocols leak: "lowest" reports the epoch with the lowest ECE on the
     test set, and "temperature by training ECE" is fitted to the training split.
-    `valid_ece`, the ECE of the uncalibrated logits on the validation
-    split, is used to choose the parameters of losses.
+    `valid_ece`, the ECE of the uncalibrated logits on the validation split, is used to
+    choose the parameters of losses.
     """
     test, y_test = logits["test"], logits["y_test"]
     held_out = logits["calibration"], logits["y_calibration"]

@@ -14,7 +14,7 @@ Reads `results/medium.csv` and `results/small.csv`, which `run.py` makes, and
 3. ECE and OOD AUROC of every loss by protocol, means over the seeds. Four of the
    protocols are those of the papers, and two of these leak: see `score.py`. In the
    medium size, "temperature by adaptive ECE" is measured for the losses of its claims
-   only, in other trainings than the rest: the column `revision` differs.
+   only, in training runs of another revision than the rest.
 4. ECE by protocol as ratio to the last epoch without calibration: of cross-entropy with
    its interval, and the mean over the losses.
 """
