@@ -18,10 +18,11 @@ is how often the coverage is at or below the 5 % quantile of this distribution, 
 happens with the probability "law low". The "bound" is the guaranteed mean. With
 thresholds of each class, "coverage" is that of the class with the lowest mean coverage.
 
-With `--shift`, the new samples have other features than the held-out ones, for which
-the labels are noisier. The sets of "lac" are unweighted, or weighted by the exact ratio
-of the densities, or by that of `DensityRatioEstimator` with as many new samples and
-logistic regression, which is of the right form, or boosting (a quarter of the draws):
+With `--shift`, the features of the new samples have another distribution than those of
+the held-out ones, and the labels are noisier. The sets of "lac" are unweighted, or
+weighted by the exact ratio of the densities, or by that of `DensityRatioEstimator` with
+as many new samples and logistic regression, which is of the right form, or boosting (a
+quarter of the draws):
 
     python benchmarks/guarantees/bench_prediction_sets.py --shift --n-samples 1000 \
         --repeats 200 --output sets_output.csv

@@ -48,8 +48,8 @@ class IntervalKind:
     # Whether the metric is 0 for calibrated predictions, and its estimate biased
     # upward.
     is_error: bool = False
-    # Options with which the metric is not 0 for calibrated predictions, and its
-    # interval is that of any function.
+    # Values of options for which the metric is not 0 for calibrated predictions, so
+    # that its interval is computed as for any function.
     unless: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     # Options of `ece_interval` that give the metric, or None if it has no bins.
     bins: dict | None = None

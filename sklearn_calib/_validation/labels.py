@@ -25,8 +25,8 @@ def check_indicator(
 ) -> Array:
     """Return an indicator matrix after checking its shape and values.
 
-    It has the dtype int64, or with NaN, the mark of an unknown label, float64. `shape`
-    is that of the probabilities, (n_samples, n_labels).
+    Its dtype is int64, or float64 with NaN, which marks an unknown label. `shape` is
+    that of the probabilities, (n_samples, n_labels).
     """
     y = check_numbers(y, name)
     finite: Any = "allow-nan" if allow_nan else True
@@ -62,8 +62,8 @@ def known_samples(
 ) -> Iterator[tuple[Ints, Array, Any]]:
     """Yield the targets, values and weights of the samples with a known label.
 
-    `y` is an indicator matrix, in which NaN is the mark of an unknown label. The
-    weights are None or those of all samples, or of each label of each sample.
+    `y` is an indicator matrix, in which NaN marks an unknown label. The weights are
+    None, one for each sample, or one for each label of each sample.
     """
     weight = sample_weight
     if weight is not None:

@@ -68,11 +68,12 @@ class Checkpoint(Callback):
 
     `random_state` must be an integer; otherwise, the resumed run would use a different
     validation set. `fit` raises a ValueError if the file was written with different
-    data, classes or parameters; only `max_epochs` may be changed, to train for more
-    epochs, and `lr`, which applies to the remaining epochs. The samples of a `Dataset`
-    are not compared. As data may not change, the folds of a cross-validation cannot
-    share a file. If several processes train the network together, the first of them
-    writes the file, and all of them must be able to read it.
+    data, classes or parameters. Only two may be changed: `max_epochs`, to train for
+    more epochs, and, without a schedule, `lr`, which applies to the remaining epochs.
+    The samples of a `Dataset` are not compared. As data may not change, the folds of a
+    cross-validation cannot share a file. If several processes train the network
+    together, the first of them writes the file, and all of them must be able to read
+    it.
 
     Examples
     --------

@@ -46,7 +46,7 @@ class DensityRatioEstimator(MetaEstimatorMixin, DocumentedEstimator):
         The classifier, which is calibrated. A
         :class:`~sklearn_calib.CalibratedClassifier` is used as it is. None means
         logistic regression of standardised features. Its ratio is log-linear, so it
-        does not see changed variances: compare `HistGradientBoostingClassifier()`.
+        cannot follow a change of the variances; `HistGradientBoostingClassifier()` can.
 
     max_weight : float, default=None
         Largest weight; larger ones are reduced to it. None means the square root of the
@@ -85,7 +85,7 @@ class DensityRatioEstimator(MetaEstimatorMixin, DocumentedEstimator):
     It is correct if :math:`p(x)` is calibrated, whatever the classifier is. Weights
     reduce the effective number of samples, so leave out features that are irrelevant
     for the class. Where there are target samples but no source samples, the ratio is
-    infinite, and no weights help.
+    infinite, and weights do not help.
 
     References
     ----------
@@ -146,8 +146,8 @@ class DensityRatioEstimator(MetaEstimatorMixin, DocumentedEstimator):
         Raises
         ------
         ValueError
-            If the features differ, or the classifier has no held-out predictions of
-            all samples.
+            If the columns differ, or the classifier has no held-out predictions of all
+            samples.
 
         Warns
         -----
@@ -180,9 +180,9 @@ class DensityRatioEstimator(MetaEstimatorMixin, DocumentedEstimator):
             warnings.warn(
                 "Estimates with these weights are unreliable, since few source samples "
                 f"are like target samples: {n_source} weighted samples are worth "
-                f"{self.effective_n_samples_:.3g} others. Leave out features that "
-                "separate the two but are irrelevant for the class, such as dates, or "
-                "label target samples.",
+                f"{self.effective_n_samples_:.3g} unweighted ones. Leave out features "
+                "that separate the two but are irrelevant for the class, such as "
+                "dates, or label target samples.",
                 UserWarning,
             )
         copy_features(self.classifier_, self)

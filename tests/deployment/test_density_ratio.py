@@ -80,7 +80,7 @@ def test_large_weights_are_reduced(fitted):
 
 
 def test_few_effective_samples_give_a_warning():
-    message = "400 weighted samples are worth .* others. Leave out features"
+    message = "400 weighted samples are worth .* unweighted ones. Leave out features"
     for shift, max_weight in ((3, None), (1, 1e9)):
         X = X_TARGET + np.array([shift, 0])
         model = DensityRatioEstimator(PLATT, max_weight=max_weight)

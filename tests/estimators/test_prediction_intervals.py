@@ -164,7 +164,7 @@ def test_maps_with_steps_are_refused(calibrator):
     with pytest.raises(AttributeError) as error:
         model.predict_interval(X)
     message = str(error.value.__cause__)
-    assert "calibrator without steps, for which the bootstrap is inconsis" in message
+    assert "calibrator without steps, where the bootstrap is inconsistent" in message
     assert "such as VennAbers()" in message
 
 

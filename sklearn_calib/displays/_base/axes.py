@@ -131,7 +131,7 @@ def named_classes(
 
 
 def draw_diagonal(ax: Any, gid: str) -> None:
-    """Draw where a calibrated classifier lies, on linear and logarithmic scales."""
+    """Draw the diagonal, also on logarithmic scales."""
     from matplotlib.lines import Line2D
 
     at = np.append(0, np.geomspace(1e-6, 1))
@@ -140,9 +140,9 @@ def draw_diagonal(ax: Any, gid: str) -> None:
 
 
 def set_labels(ax: Any, **labels: str) -> None:
-    """Set `xlabel` and `ylabel`, except of an axis whose numbers are elsewhere.
+    """Set `xlabel` and `ylabel`, except on an axis without tick labels.
 
-    Those are the inner axes of `subplots(sharex=True, sharey=True)`.
+    `subplots(sharex=True, sharey=True)` has tick labels at the outer axes only.
     """
     for name, label in labels.items():
         axis = ax.xaxis if name == "xlabel" else ax.yaxis
@@ -159,7 +159,7 @@ def has_numbers(axis: Any) -> bool:
 def set_limits(ax: Any, **limits: tuple[float, float]) -> None:
     """Set the limits of `x` and `y`, except those that the user has set.
 
-    Limits that an earlier call has set may change.
+    It may change limits that an earlier call has set.
     """
     for name, limit in limits.items():
         key, axis = f"{name}lim", getattr(ax, f"{name}axis")

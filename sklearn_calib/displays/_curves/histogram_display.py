@@ -42,7 +42,7 @@ class ConfidenceHistogramDisplay(FromEstimator):
     """Confidence histograms of correct and of incorrect predictions.
 
     Each histogram is a density, with an area of 1, so that few incorrect predictions
-    are visible besides many correct ones. The less the two overlap, the better the
+    are visible beside many correct ones. The less the two overlap, the better the
     confidence detects failures [1]_. The legend shows the number of predictions, and
     how well they are separated: the area under the ROC curve (AUROC) of
     :func:`~sklearn_calib.metrics.failure_auroc_score`. Higher is better.
@@ -150,8 +150,8 @@ class ConfidenceHistogramDisplay(FromEstimator):
             `logits.max(axis=1)`. It must be finite.
 
         n_bins : int, default=20
-            Number of bins, at most 1000. They have equal width and cover all values
-            that a score with a name can have, or else the values of the samples.
+            Number of bins of equal width, at most 1000. They cover the possible values
+            of a score with a name, and otherwise the values of the samples.
 
         pos_label : label, default=None
             Label of the class whose probabilities a 1-d array contains. By default, the

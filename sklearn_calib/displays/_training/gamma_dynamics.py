@@ -50,8 +50,8 @@ class GammaDynamicsDisplay(FrameMixin):
     learned from it [1]_. Above the dashed line, the network is overconfident and gamma
     rises; below the line, gamma falls. Negative values, on a grey background, stand
     for the inverse focal loss with the absolute value of gamma. Diamonds mark epochs in
-    which the loss switched between the two. Of a loss that learns no gamma, such as
-    cross-entropy, only the calibration gap is shown, which the callback
+    which the loss switched between the two. For a loss that learns no gamma, such
+    as cross-entropy, only the calibration gap is shown, which the callback
     :class:`~sklearn_calib.callbacks.RecordBins` records.
 
     Use :meth:`from_estimator` or :meth:`from_history` to create one. Several runs can

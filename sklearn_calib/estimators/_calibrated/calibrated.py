@@ -114,7 +114,7 @@ def _check_has_interval(classifier: Any) -> bool:
     if not is_own or isinstance(calibrator, ClassifierCalibrator):
         rule = "a calibrator of this package"
     elif has_steps(calibrator):
-        rule = "a calibrator without steps, for which the bootstrap is inconsistent"
+        rule = "a calibrator without steps, where the bootstrap is inconsistent"
     elif "calibrated_classifiers_" in vars(classifier) and not classifier._held_out:
         rule, got = "the held-out predictions of fit, which save does not keep", "none"
     else:
@@ -741,12 +741,10 @@ class CalibratedClassifier(
 
         For one classifier and a map of the right form, the intervals cover the true
         probability of the class given the predictions of the classifier. Otherwise,
-        they cover the best approximation by such a map. They do not contain the error
-        of the classifiers, nor the bias of maps that are shrunk, such as "auto": in
-        `benchmarks/guarantees/bench_prediction_intervals.py`, 95 % intervals contained
-        the true probability in 93 to 96 % of cases for maps without a penalty, and in
-        80 to 96 % for "auto". `fit` keeps the held-out predictions; a pickle contains
-        them.
+        they cover the best approximation by such a map. They do not account for the
+        error of the classifiers, nor for the bias of maps that are shrunk, such as
+        "auto", whose intervals may be too narrow. `fit` keeps the held-out predictions;
+        a pickle contains them.
 
         References
         ----------

@@ -1132,13 +1132,16 @@ class NeuralClassifier(
     def load_params(self, *args: Any, **kwargs: Any) -> None:
         """Load files of `save_params`, as :class:`skorch.NeuralNet` does.
 
-        It warns if a file changes the learning rate of the optimizer, unless the net
-        has a :class:`skorch.callbacks.LRScheduler`.
-
         Parameters
         ----------
         *args, **kwargs : object
             The arguments of :meth:`skorch.NeuralNet.load_params`.
+
+        Warns
+        -----
+        UserWarning
+            If a file changes the learning rate of the optimizer, unless the net has a
+            :class:`skorch.callbacks.LRScheduler`.
         """
         before = get_rates(self)
         with unwrapped_module(self):

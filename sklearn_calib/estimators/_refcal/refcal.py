@@ -82,7 +82,8 @@ class RefCalClassifier(
 
     refine_loss : {"supcon", "refinement"}, default="supcon"
         The loss of stage 1: :func:`~sklearn_calib.losses.supcon_loss`, as in [1]_, or
-        :func:`~sklearn_calib.losses.refinement_loss`, for which it is an upper bound.
+        :func:`~sklearn_calib.losses.refinement_loss`, its lower bound for embeddings of
+        norm 1 and temperatures up to 1.
 
     temperature : float, default=0.1
         Temperature of `"supcon"`, greater than 0. Ignored by `"refinement"`.

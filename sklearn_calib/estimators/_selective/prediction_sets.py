@@ -204,7 +204,7 @@ class PredictionSetClassifier(
     on the probabilities, so calibrating first may change their sizes, and never their
     guarantee: `PredictionSetClassifier(CalibratedClassifier(classifier))`.
 
-    Callbacks of `set_callbacks` are those of :class:`CalibratedClassifier`.
+    `set_callbacks` is that of :class:`CalibratedClassifier`.
 
     References
     ----------
@@ -314,6 +314,12 @@ class PredictionSetClassifier(
         ValueError
             If the folds hold out a sample repeatedly, a fold is trained with one class
             only, or the classifier has a decision threshold.
+
+        Warns
+        -----
+        UserWarning
+            If there are so few held-out samples, or so many probabilities of zero, that
+            a class is in every set. With `sample_weight`, `predict_set` warns instead.
         """
         self._validate_params()
         check_has_proba(self.estimator)
@@ -436,7 +442,7 @@ class PredictionSetClassifier(
 
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights of the samples, on the scale of those in `fit`, such as
-            density ratios, see Notes. By default, they are 1.
+            density ratios, see the Notes of the class. By default, they are 1.
 
         Returns
         -------
@@ -496,6 +502,12 @@ class PredictionSetClassifier(
         -------
         y_set : ndarray of shape (n_samples, n_classes), dtype bool
             Columns are in the order of `classes_`.
+
+        Warns
+        -----
+        UserWarning
+            If, with these weights or a level that was changed after `fit`, a class is
+            in a set whatever its score is.
         """
         pvalue = self.predict_pvalue(X, sample_weight)
         if sample_weight is not None or self.confidence_level != self._checked_level:

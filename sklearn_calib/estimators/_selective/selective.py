@@ -194,7 +194,7 @@ class SelectiveClassifier(
     because the confidence is that of the most probable class. A threshold classifier
     around `SelectiveClassifier` never abstains.
 
-    Callbacks of `set_callbacks` are those of :class:`CalibratedClassifier`.
+    `set_callbacks` is that of :class:`CalibratedClassifier`.
 
     For `coverage`, a sample with weight 2 counts as two samples. The guarantee ignores
     the weights, except that samples of weight zero are left out.

@@ -52,8 +52,8 @@ def loss_function(loss: _Loss) -> _Loss:
 
     A parameter of type ``Annotated[..., check]`` is checked by ``check(name, value)``,
     and one of a type `Literal` or `bool` must be one of the values of the type. None is
-    accepted if the type says so. A loss with the parameter `ignore_index` itself gets
-    neither ignored samples nor dimensions besides (N, C).
+    accepted if the type says so. If the loss has the parameter `ignore_index`, it only
+    receives logits of shape (N, C), in which ignored samples have a weight of zero.
     """
     signature = inspect.signature(loss)
     checks = {

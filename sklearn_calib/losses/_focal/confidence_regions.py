@@ -20,9 +20,9 @@ TINY = 1e-300
 def confidence_regions(gamma: float, competitor: float = 0.0) -> tuple[float, float]:
     r"""Confidence regions: over- and underconfidence of the focal and dual focal loss.
 
-    If a network minimises the expected focal loss, its confidence is above the true
-    probability of the predicted class if it is at most `v_over`, and below if it is
-    at least `v_under` [1]_. In between, it depends on the other classes.
+    If a network minimises the expected focal loss, a confidence of at most `v_over` is
+    above the true probability of the predicted class, and one of at least `v_under` is
+    below it [1]_. In between, it depends on the other classes.
 
     Parameters
     ----------

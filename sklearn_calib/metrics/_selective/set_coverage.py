@@ -258,7 +258,7 @@ def size_stratified_coverage_error(
 
     size_limits : array-like of shape (n_limits,), default=(1, 3, 6, 10, 100)
         Largest size of each stratum but the last. The default is that of the authors'
-        program: sizes 0 and 1, 2 and 3, 4 to 6, 7 to 10, 11 to 100, and above.
+        code: sizes 0 and 1, 2 and 3, 4 to 6, 7 to 10, 11 to 100, and above.
 
     labels : array-like of shape (n_classes,), default=None
         Labels of the columns of `y_set`, such as `estimator.classes_`. By default,
@@ -285,9 +285,9 @@ def size_stratified_coverage_error(
 
     Notes
     -----
-    Sets whose coverage depends on their size are too small for difficult samples, or
-    too large. Strata without samples are ignored, and those with few samples have a
-    large random error.
+    If large sets have a lower coverage than small ones, they are too small for
+    difficult samples, and if they have a higher one, too large. Strata without samples
+    are ignored, and those with few samples have a large random error.
 
     References
     ----------
