@@ -91,7 +91,7 @@ def measure_shifted(name, n_samples, repeats, seed):
         X_new, y_new = draw_shifted(rng, 1, N_NEW)
         weight = new_weight = None
         if name == "exact ratios":  # of normal distributions with the means 0 and 1
-            weight, new_weight = (np.exp(each[:, 0] - 0.5) for each in (X, X_new))
+            weight, new_weight = (np.exp(data[:, 0] - 0.5) for data in (X, X_new))
         elif SHIFTED[name] is not None:
             ratio = SHIFTED[name].fit(X, X_known)
             weight, new_weight = ratio.source_weight_, ratio.predict_weight(X_new)

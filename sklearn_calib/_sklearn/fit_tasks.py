@@ -62,7 +62,7 @@ def begin_folds(
     caller = estimator if "_skl_callbacks" in vars(estimator) else None
     folds = [root.subcontext(task_name="fold", task_id=i) for i in range(n_folds)]
     end_fit = partial(root.call_on_fit_task_end, **data, reconstruction_attributes={})
-    return end_fit, [(caller, each) for each in folds]
+    return end_fit, [(caller, fold) for fold in folds]
 
 
 @contextmanager

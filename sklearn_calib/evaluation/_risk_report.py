@@ -275,7 +275,7 @@ def _observed_to_expected(
 ) -> Any:
     """Return the ratio of the observed to the expected number of events."""
     observed, expected = (
-        np.average(each, weights=sample_weight) for each in (y_true, y_proba)
+        np.average(values, weights=sample_weight) for values in (y_true, y_proba)
     )
     with np.errstate(divide="ignore", invalid="ignore"):  # if all probabilities are 0
         return observed / expected

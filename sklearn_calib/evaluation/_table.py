@@ -129,12 +129,12 @@ def report_by_group(
 
     def of_rows(rows: Any) -> pd.DataFrame:
         part = None if weight is None else weight[rows]
-        data = [each[rows] for each in arrays]
+        data = [array[rows] for array in arrays]
         # The weights of a group must not all be zero.
         part = check_sample_weight(part, data[0])
-        own = None if clusters is None else clusters[rows]
+        cluster = None if clusters is None else clusters[rows]
         has_interval = not is_one_of_several(clusters, rows, weight)
-        return report(*data, part, own, has_interval=has_interval)
+        return report(*data, part, cluster, has_interval=has_interval)
 
     if groups is None:
         return of_rows(slice(None))

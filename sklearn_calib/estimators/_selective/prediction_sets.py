@@ -462,8 +462,8 @@ class PredictionSetClassifier(
                 self._below(tables, proba[rows], uniform)
                 for tables, proba in zip(self._tables, members, strict=True)
             )
-            own = weight[rows, None]
-            pvalue[rows] = (total - below + own) / (total + own)
+            added = weight[rows, None]
+            pvalue[rows] = (total - below + added) / (total + added)
         if not self.allow_empty:
             predicted = np.mean(members, axis=0).argmax(axis=1)
             pvalue[np.arange(len(pvalue)), predicted] = 1
