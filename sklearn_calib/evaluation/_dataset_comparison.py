@@ -114,7 +114,7 @@ def compare_datasets(
     cells = pd.concat(
         {name: table.xs("value", axis=1, level=1) for name, table in tables.items()}
     )
-    rows, metrics = [*cells.index.unique(1)], [*cells]
+    rows, metrics = [*cells.index.unique(-1)], [*cells]
     cells = cells.unstack()  # one row for each data set
     absent = cells.isna()
     if absent.any(axis=None):
@@ -160,7 +160,8 @@ def _check_tables(tables: dict[Any, Any]) -> None:
             "use compare or metrics.difference_test."
         )
     for name, table in tables.items():
-        if "greater_is_better" not in getattr(table, "attrs", {}):
+        attrs = getattr(table, "attrs", {})
+        if "greater_is_better" not in attrs or table.columns.nlevels != 2:
             raise ValueError(
                 "tables must contain the results of compare, got "
                 f"{type(table).__name__} for {name!r}. Pass {{name: compare(...)}}."

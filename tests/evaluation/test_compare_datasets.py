@@ -166,6 +166,9 @@ def test_rows_and_metrics_in_another_order():
     some = {name: table[["error"]] for name, table in given.items()}
     found = compare_datasets(some, reference="m")
     pd.testing.assert_frame_equal(found, expected[["error"]])
+    pairs = {(name, i): table for i, (name, table) in enumerate(given.items())}
+    found = compare_datasets(pairs, reference="m")
+    pd.testing.assert_frame_equal(found, expected)
 
 
 def test_latex():
@@ -205,6 +208,7 @@ UNKNOWN = tables(AREAS[:2], metrics={"own": lambda _, p: own_score(_, p)})
         ({"a": TABLE}, {}, "at least two data sets, got 1"),
         (change("a", 3), {}, r"must contain the results of compare, got int for 'a'"),
         (change("a", pd.DataFrame([1])), {}, "results of compare, got DataFrame for"),
+        (change("a", TABLE["area"]), {}, "compare, got ComparisonTable for 'a'"),
         (
             change("a", TABLE.iloc[1:]),
             {},
