@@ -442,6 +442,11 @@ def test_a_large_weight_fills_a_set():
     with pytest.warns(UserWarning, match="of each class, got 0"):
         model = recorded(per_class=True).fit(X[y > 0], y[y > 0])
     assert model.predict_pvalue(X, np.arange(300))[0, 0] == 1
+    expected = model.predict_pvalue(X, np.arange(300))[:1]
+    assert_array_equal(model.predict_pvalue(X[:1], [0]), expected)
+    # The first class is in all sets, the others in that of one sample.
+    with pytest.warns(UserWarning, match="are in up to 300 of 300 sets"):
+        model.predict_set(X, weight)
     with pytest.raises(ValueError, match="sample_weight must be non-negative"):
         model.predict_set(X, -weight)
 

@@ -36,6 +36,7 @@ from sklearn_calib._validation.labels import encode_labels
 from sklearn_calib._validation.probabilities import (
     LEVEL_ROUNDING,
     check_sample_weight,
+    nonzero_weight,
 )
 from sklearn_calib._validation.types import Array, Bools, Floats, Seed
 from sklearn_calib.estimators._out_of_fold import (
@@ -61,9 +62,12 @@ def _draw(rng: np.random.RandomState, proba: Floats) -> Floats:
 
 def _weight_of_new(sample_weight: Any, proba: Floats) -> Floats:
     """Return the positive weights of new samples, which are 1 by default."""
-    weight = check_sample_weight(sample_weight, proba)
-    tiny = np.finfo(np.float64).tiny
-    return np.ones(len(proba)) if weight is None else np.maximum(weight, tiny)
+    # All of them may be zero, unlike those of `fit`.
+    weight, has_weight = nonzero_weight(sample_weight)
+    weight, tiny = check_sample_weight(weight, proba), np.finfo(np.float64).tiny
+    if weight is None:
+        return np.ones(len(proba))
+    return np.maximum(weight * has_weight, tiny)
 
 
 class PredictionSetClassifier(
@@ -420,8 +424,10 @@ class PredictionSetClassifier(
         which = "All classes"
         if not is_class.all():
             which = f"The classes {shown(self.classes_[is_class].tolist())}"
-        n_full, n_new = is_full.any(axis=1).sum(), len(is_full)
-        where = "every set" if n_full == n_new else f"{n_full} of {n_new} sets"
+        n_sets, n_new = is_full.sum(axis=0)[is_class], len(is_full)
+        up_to = "up to " if n_sets.min() < n_sets.max() else ""
+        is_every = n_sets.min() == n_new
+        where = "every set" if is_every else f"{up_to}{n_sets.max()} of {n_new} sets"
         level = f"confidence_level={self.confidence_level}"
         warnings.warn(f"{which} are in {where}: {level} {reason}", UserWarning)
 
