@@ -215,6 +215,12 @@ def _stack(X_source: Any, X_target: Any) -> tuple[Any, int]:
     """Return the rows of both, and how many the first has."""
     parts = X_source, X_target
     names, others = map(column_names, parts)
+    if bool(names) != bool(others):
+        raise ValueError(
+            "X_target must be of the same type as X_source, got "
+            f"{type(X_target).__name__} and {type(X_source).__name__}. Pass two tables "
+            "or two arrays."
+        )
     if names != others:
         raise ValueError(
             f"X_target must have the columns of X_source, {shown(names)}, got "

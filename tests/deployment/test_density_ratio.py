@@ -125,6 +125,8 @@ def test_tables_and_sparse_matrices(fitted):
     assert DensityRatioEstimator().fit(*sparse).source_weight_.shape == (400,)
     with pytest.raises(ValueError, match=r"X_target must have the columns .*'b'.*'c'"):
         clone(fitted).fit(tables[0], tables[1].rename(columns={"b": "c"}))
+    with pytest.raises(ValueError, match=r"same type .* got ndarray and DataFrame"):
+        clone(fitted).fit(tables[0], X_TARGET)
     polars = pytest.importorskip("polars")
     tables = [polars.from_pandas(table) for table in tables]
     assert_allclose(
