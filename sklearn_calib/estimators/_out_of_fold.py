@@ -80,15 +80,22 @@ def make_splits(cv, X, y, classes, *, n_repeats=1, **params):
     return splits
 
 
+def group_codes(groups, n_samples):
+    """Return the number of the group of each sample, or None without groups."""
+    if groups is None:
+        return None
+    frame = group_frame(groups, n_samples)
+    codes = encode_groups(frame, distinct_values(frame))
+    return np.unique(codes, axis=0, return_inverse=True)[1].ravel()
+
+
 def _group_folds(n_folds, n_repeats, y, groups):
     """Return folds that do not divide groups, from several draws.
 
     The folds are stratified by the classes that a group contains, not by their
     frequencies: large groups of different frequencies would be drawn alike.
     """
-    frame = group_frame(groups, len(y))
-    codes = encode_groups(frame, distinct_values(frame))
-    codes = np.unique(codes, axis=0, return_inverse=True)[1].ravel()
+    codes = group_codes(groups, len(y))
     # Of each group, one sample of each class that it contains.
     labels = y if y.ndim == 1 else np.zeros(len(y))
     pairs = np.column_stack([codes, np.unique(labels, return_inverse=True)[1]])

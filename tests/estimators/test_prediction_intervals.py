@@ -88,7 +88,12 @@ def test_samples_of_a_group_have_one_weight():
     np.testing.assert_allclose(model.predict_interval(X, **DRAWS), interval, rtol=1e-6)
     model.fit(X, NAMES, groups=np.arange(300) // 10)
     with pytest.warns(UserWarning, match="at least 50 clusters, got 30"):
-        model.predict_interval(X, **DRAWS)
+        interval = model.predict_interval(X, **DRAWS)
+    # Each combination of several columns is a group.
+    columns = np.column_stack([np.arange(300) // 100, np.arange(300) // 10 % 10])
+    model.fit(X, NAMES, groups=columns)
+    with pytest.warns(UserWarning, match="at least 50 clusters, got 30"):
+        np.testing.assert_array_equal(model.predict_interval(X, **DRAWS), interval)
 
 
 def test_the_average_is_calibrated_again_in_each_draw():
@@ -125,6 +130,10 @@ def test_intervals_of_shrunk_maps_may_be_too_narrow():
         interval = model.predict_interval(X, **DRAWS)
     middle, proba = logit(interval).mean(axis=2), model.predict_proba(X)
     np.testing.assert_allclose(middle, logit(proba), rtol=1e-6, atol=1e-6)
+    labels = CalibratedClassifier(KNeighborsClassifier(), cv=2, n_repeats=1)
+    labels.fit(LABELS[0], LABELS[1][:, :1].repeat(2, axis=1))
+    with pytest.warns(UserWarning, match='calibrator="auto" may be too narrow'):
+        labels.predict_interval(LABELS[0][:5], **DRAWS)
 
 
 def test_margins_and_groups():
@@ -179,3 +188,16 @@ def test_other_classifiers_without_intervals():
     np.testing.assert_array_equal(again.predict_interval(X, **DRAWS), expected)
     for each in (margins.fit(X, NAMES), logistic, model.uncalibrated()):
         assert not hasattr(each, "predict_interval")
+
+
+def test_data_of_fit_are_kept_only_if_they_are_used():
+    model = CalibratedClassifier(GaussianNB(), TemperatureScaling(), cv=2)
+    sizes = [len(pickle.dumps(model.fit(X, NAMES).uncalibrated()))]
+    assert model.fit(X, NAMES, groups=np.arange(300)).reference_
+    assert len(pickle.dumps(model.uncalibrated())) < sizes[0] + 100
+    for calibrator in (HistogramBinning(), LogisticRegression()):
+        sizes = [
+            len(pickle.dumps(CalibratedClassifier(FROZEN, calibrator).fit(*data)))
+            for data in ((X, NAMES), (np.tile(X, (9, 1)), np.tile(NAMES, 9)))
+        ]
+        assert sizes[1] < sizes[0] + 1000

@@ -85,6 +85,7 @@ from sklearn_calib.estimators._calibrated.fold_calibrators import (
     MarginCalibrator,
     accepts_margins,
     check_calibrator,
+    contains,
     cross_calibrate,
     draw_fits,
     explain,
@@ -100,6 +101,7 @@ from sklearn_calib.estimators._out_of_fold import (
     SplitterLike,
     check_held_out_as,
     fit_and_predict_cached,
+    group_codes,
     make_splits,
     naming_held_out_as,
 )
@@ -508,7 +510,8 @@ class CalibratedClassifier(
             calibrator = for_margins(calibrator, self.classes_)
         calibrators: list[Any] = [None] * len(classifiers)
         weights = identity_pool(self.classes_)
-        self._reference, self._held_out, self._has_reference = None, None, False
+        self._reference, self._held_out, self._clusters = None, None, None
+        self._has_reference = False
         if calibrator is not None:
             rows = np.arange(len(y))
             tests = [rows[test] for _, test in splits]
@@ -517,13 +520,15 @@ class CalibratedClassifier(
             held_out = HeldOut(clone(calibrator), response, *parts, *targets, groups)
             fitted, weights = fit_with_pool(held_out, len(classifiers))
             calibrators = [each for each in fitted for _ in range(n_sharing)]
-            self._held_out = tuple(held_out)
-            self._clusters = split_params.get("groups")
             is_frozen = isinstance(self.estimator, FrozenEstimator)
             # With a temperature of 1, too few samples have two predictions.
             self._has_reference = not (is_frozen or is_multilabel) and (
                 len(classifiers) == 1 or weights.temperature != 1
             )
+            can_draw = isinstance(calibrator, KINDS) and not has_steps(calibrator)
+            if self._has_reference or can_draw:
+                self._held_out = tuple(held_out)
+                self._clusters = group_codes(split_params.get("groups"), len(y))
         self.pool_temperature_, self.pool_offset_ = weights
         pairs = zip(classifiers, calibrators, strict=False)
         self.calibrated_classifiers_ = [
@@ -755,7 +760,7 @@ class CalibratedClassifier(
         """
         check_is_fitted(self)
         pairs, calibrator = self.calibrated_classifiers_, _calibrator_of(self)
-        if isinstance(calibrator, AutoCalibrator):
+        if contains(calibrator, AutoCalibrator):
             warnings.warn(
                 'Intervals of calibrator="auto" may be too narrow, because its maps '
                 "are shrunk and averaged. Those of calibrators without a penalty, such "
@@ -814,7 +819,8 @@ class CalibratedClassifier(
         pairs = self.calibrated_classifiers_
         find_response(pairs[0].estimator, self.response_method)  # refuses margins
         plain = copy.copy(self).set_params(calibrator=None, groups=None)
-        plain._held_out, plain._has_reference = None, False
+        plain._reference, plain._held_out, plain._clusters = None, None, None
+        plain._has_reference = False
         plain.pool_temperature_, plain.pool_offset_ = identity_pool(self.classes_)
         plain.calibrated_classifiers_ = [pair.uncalibrated() for pair in pairs]
         return plain

@@ -187,12 +187,17 @@ def accepts_margins(calibrator: Any) -> bool:
     return calibrator is not None  # any classifier uses the margins as features
 
 
-def has_steps(calibrator: Any) -> bool:
-    """Return whether a calibrator, or one that it contains, is a map with steps."""
+def contains(calibrator: Any, kinds: Any) -> bool:
+    """Return whether a calibrator, or one that it contains, is of some types."""
     parts = calibrator if isinstance(calibrator, list | tuple) else ()
     if isinstance(calibrator, BaseEstimator):
         parts = calibrator.get_params(deep=False).values()
-    return isinstance(calibrator, WITH_STEPS) or any(map(has_steps, parts))
+    return isinstance(calibrator, kinds) or any(contains(part, kinds) for part in parts)
+
+
+def has_steps(calibrator: Any) -> bool:
+    """Return whether a calibrator, or one that it contains, is a map with steps."""
+    return contains(calibrator, WITH_STEPS)
 
 
 def parts_lack_a_class(y: Array, splits: list[Any]) -> bool:
