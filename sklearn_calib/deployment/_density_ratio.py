@@ -157,6 +157,11 @@ class DensityRatioEstimator(MetaEstimatorMixin, DocumentedEstimator):
         self._validate_params()
         X, n_source = _stack(X_source, X_target)
         is_target = np.arange(X.shape[0]) >= n_source
+        if not 2 <= n_source <= len(is_target) - 2:
+            raise ValueError(
+                "X_source and X_target must each contain at least two samples, got "
+                f"{n_source} and {is_target.sum()}. Pass more samples."
+            )
         estimator = self.estimator
         if estimator is None:
             scaler = StandardScaler(with_mean=not issparse(X))

@@ -166,5 +166,10 @@ def test_bad_input():
         DensityRatioEstimator().predict_weight(X_TARGET)
     with pytest.raises(ValueError, match=r"'max_weight' parameter .*Got 0"):
         DensityRatioEstimator(max_weight=0).fit(X_SOURCE, X_TARGET)
+    for n_source, n_target in ((400, 0), (1, 200)):
+        with pytest.raises(
+            ValueError, match=f"two samples, got {n_source} and {n_target}"
+        ):
+            DensityRatioEstimator().fit(X_SOURCE[:n_source], X_TARGET[:n_target])
     with pytest.raises(ValueError, match="dimension"):
         DensityRatioEstimator().fit(X_SOURCE, X_TARGET[:, :1])
