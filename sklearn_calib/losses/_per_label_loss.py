@@ -45,7 +45,8 @@ def per_label_loss(
         target may contain probabilities.
     base : str or CalibrationLoss, default="cross_entropy"
         Loss of each label: a name accepted by :func:`get_loss`, or an instance, whose
-        `reduction` is ignored. It must not depend on the other samples of the batch.
+        `reduction` and `ignore_index` are ignored. It must not depend on the other
+        samples of the batch.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample,
         which is the mean over its labels, with 0 for those that are not known.

@@ -108,9 +108,11 @@ def test_ignored_samples(name):
         loss(BATCH[0], torch.tensor([0, -100]), sample_weight=torch.ones(3))
     with pytest.raises(ValueError, match=r"must have shape \(2, 4\), got \(2,\)"):
         loss(torch.ones(2, 3, 4), torch.ones(2, 4).long(), sample_weight=torch.ones(2))
-    for value, error in {"a": TypeError, True: TypeError, 0.5: ValueError}.items():
-        message = "ignore_index must be a.* integer"
-        assert_refused(name, error, message, ignore_index=value)
+    with pytest.raises(TypeError, match=r"got torch.bool. Call target.long\(\)"):
+        get_loss(name)(ignore_index=2)(BATCH[0], torch.tensor([True, False]))
+    for value in ("a", True, 0.5, None):
+        message = f"ignore_index must be an integer, got {value!r} of type"
+        assert_refused(name, TypeError, message, ignore_index=value)
 
 
 @pytest.mark.losses(where=lambda loss: loss.takes_probabilities)

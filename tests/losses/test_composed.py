@@ -103,6 +103,16 @@ def test_a_given_instance_is_not_modified(name, copier):
 
 
 @all_composed
+@pytest.mark.parametrize("reduction", ["none", "mean"])
+def test_a_base_ignores_no_samples(name, reduction):
+    """The parameter of the loss applies, as its reduction does."""
+    logits, target = torch.eye(3), torch.tensor([0, 1, 1])
+    given = FocalLoss(ignore_index=1, reduction=reduction)
+    value = get_loss(name)(base=given)(logits, target)
+    assert torch.equal(value, get_loss(name)(base=FocalLoss())(logits, target))
+
+
+@all_composed
 def test_the_state_of_the_base_is_that_of_the_loss(name):
     base = Learner()
     base.update([], [])

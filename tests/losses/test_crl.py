@@ -85,6 +85,20 @@ def test_ignored_samples_and_their_comparisons():
     torch.testing.assert_close(values, ranking - float64([[0.75, 1, 0.25]]).log())
 
 
+def test_history_of_dense_targets():
+    """Two samples have two pixels each, one of which is ignored."""
+    loss = CRLLoss(ignore_index=2)
+    loss.start_history(2)
+    logits = torch.eye(3)[[0, 1, 1, 2]].reshape(2, 2, 3).movedim(2, 1)
+    target, indices = torch.tensor([[0, 0], [1, 2]]), torch.tensor([[0, 0], [1, 1]])
+    loss.record(logits, target, indices=indices)
+    assert loss.history.tolist() == [[1, 2], [1, 1]]
+    # The history happens to have the shape of the target, and stays as it is.
+    value = loss(logits, target, indices=indices)
+    rows = logits.movedim(1, 2).flatten(0, 1)
+    assert value == loss(rows, target.flatten(), indices=indices.flatten())
+
+
 @pytest.mark.parametrize("n_classes", [2, 3, 10])
 def test_entropy_is_scaled_by_the_number_of_classes(n_classes):
     """Uniform and certain predictions differ by 1, the range of the correctness."""

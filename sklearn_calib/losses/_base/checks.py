@@ -116,10 +116,13 @@ Margin = Annotated[
 
 def check_index(name: str, value: _T) -> _T:
     """Return `value` if it is an integer."""
-    if type(value) is int:  # faster than the general check
+    if isinstance(value, Integral) and not isinstance(value, bool):
         return value
-    hint = "Pass the class index of unlabelled samples, such as 255."
-    return check_real(name, value, float.is_integer, "an integer", hint)
+    raise TypeError(
+        f"{name} must be an integer, got {shown(value)} of type "
+        f"{type(value).__name__}. Pass the class index of unlabelled samples, such as "
+        "255."
+    )
 
 
 IgnoredIndex = Annotated[int, check_index]

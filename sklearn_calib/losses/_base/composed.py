@@ -24,6 +24,9 @@ from sklearn_calib.losses._base.stable_gradients import true_class_log_odds
 
 Base = str | CalibrationLoss
 
+# The `ignore_index` of a base. Its owner has replaced the ignored targets before.
+_NOTHING = -100
+
 # Smaller squares are divided by the root of this number instead of their own root,
 # because the gradient of a root is infinite at 0.
 SMALLEST_SQUARE = 1e-10
@@ -108,7 +111,8 @@ def build_base(base: Base, params: dict[str, Any], owner: Callable) -> Calibrati
     """
     loss = _find_base(base)
     is_instance = isinstance(loss, CalibrationLoss)
-    if is_instance and not params and loss.reduction == "none":
+    is_built = is_instance and vars(loss).get("ignore_index") == _NOTHING
+    if is_built and not params and loss.reduction == "none":
         return loss
     _check_prefix(params, owner)
     if params or not is_instance:
@@ -117,6 +121,7 @@ def build_base(base: Base, params: dict[str, Any], owner: Callable) -> Calibrati
     # A shallow copy shares the state, so that an instance keeps what it has learned.
     loss = copy(loss)
     loss.reduction = "none"
+    loss.ignore_index = _NOTHING
     return loss
 
 

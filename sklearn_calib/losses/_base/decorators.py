@@ -126,7 +126,8 @@ def _of_any_batch(loss: Callable[..., Tensor]) -> Callable[..., Tensor]:
         params["sample_weight"] = weight
         # A weight of zero would not suffice for ignored logits that are not finite.
         logits = torch.where(keep.unsqueeze(1), logits, 0)
-        value = loss(logits, torch.where(keep, target, 0), **params)
+        # `where` would turn booleans, which are not class indices, into integers.
+        value = loss(logits, target.masked_fill(~keep, 0), **params)
         if params.get("reduction", "mean") != "mean":
             return value
         return torch.where(keep.any(), value, torch.nan)  # as cross_entropy of torch
@@ -148,7 +149,8 @@ def _call_with_rows(
         )
     if params["sample_weight"] is not None:
         check_weight(params["sample_weight"], of_samples)
-    for name, value in params.items():
+    for name in ("indices", "sample_weight"):
+        value = params.get(name)
         if isinstance(value, Tensor) and value.shape == shape:
             params[name] = value.flatten()
     logits, target = (

@@ -461,11 +461,11 @@ class CalibrationLoss(ReducedLoss):
 
         Parameters
         ----------
-        logits : Tensor of shape (N, C)
+        logits : Tensor of shape (N, C, ...)
             Unnormalised log probabilities.
-        target : Tensor of shape (N,)
+        target : Tensor of shape (N, ...)
             Class indices.
-        indices : Tensor of shape (N,)
+        indices : Tensor of shape (N, ...)
             Positions of the samples in the training data.
         """
 

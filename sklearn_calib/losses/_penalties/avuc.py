@@ -87,7 +87,7 @@ def avuc_loss(
         minus their confidence.
     base : str or CalibrationLoss, default="cross_entropy"
         Per-sample loss: a name accepted by :func:`get_loss`, or an instance, whose
-        `reduction` is ignored.
+        `reduction` and `ignore_index` are ignored.
     ignore_index : int, default=-100
         Class index of samples that are left out, as in PyTorch's `cross_entropy`.
     reduction : {"mean", "sum", "none"}, default="mean"

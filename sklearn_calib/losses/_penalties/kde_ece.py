@@ -87,7 +87,7 @@ def kde_ece_loss(
         in the batch. This bandwidth is treated as a constant in the gradient.
     base : str or CalibrationLoss, default="cross_entropy"
         Per-sample loss: a name accepted by :func:`get_loss`, or an instance, whose
-        `reduction` is ignored.
+        `reduction` and `ignore_index` are ignored.
     ignore_index : int, default=-100
         Class index of samples that are left out, as in PyTorch's `cross_entropy`.
     reduction : {"mean", "sum", "none"}, default="mean"

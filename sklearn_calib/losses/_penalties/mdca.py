@@ -43,7 +43,7 @@ def mdca_loss(
         Weight of the penalty, at least 0. With 0, the loss is that of `base`.
     base : str or CalibrationLoss, default="cross_entropy"
         Per-sample loss: a name accepted by :func:`get_loss`, or an instance, whose
-        `reduction` is ignored.
+        `reduction` and `ignore_index` are ignored.
     ignore_index : int, default=-100
         Class index of samples that are left out, as in PyTorch's `cross_entropy`.
     reduction : {"mean", "sum", "none"}, default="mean"
@@ -147,7 +147,7 @@ def dca_loss(
         Weight of the penalty, at least 0. With 0, the loss is that of `base`.
     base : str or CalibrationLoss, default="cross_entropy"
         Per-sample loss: a name accepted by :func:`get_loss`, or an instance, whose
-        `reduction` is ignored.
+        `reduction` and `ignore_index` are ignored.
     ignore_index : int, default=-100
         Class index of samples that are left out, as in PyTorch's `cross_entropy`.
     reduction : {"mean", "sum", "none"}, default="mean"

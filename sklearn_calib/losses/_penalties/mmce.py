@@ -60,7 +60,7 @@ def mmce_loss(
         in the paper.
     base : str or CalibrationLoss, default="cross_entropy"
         Per-sample loss: a name accepted by :func:`get_loss`, or an instance, whose
-        `reduction` is ignored.
+        `reduction` and `ignore_index` are ignored.
     ignore_index : int, default=-100
         Class index of samples that are left out, as in PyTorch's `cross_entropy`.
     reduction : {"mean", "sum", "none"}, default="mean"
@@ -184,7 +184,7 @@ def weighted_mmce_loss(
         or more, a small network did not learn in our experiments.
     base : str or CalibrationLoss, default="cross_entropy"
         Per-sample loss: a name accepted by :func:`get_loss`, or an instance, whose
-        `reduction` is ignored.
+        `reduction` and `ignore_index` are ignored.
     ignore_index : int, default=-100
         Class index of samples that are left out, as in PyTorch's `cross_entropy`.
     reduction : {"mean", "sum", "none"}, default="mean"

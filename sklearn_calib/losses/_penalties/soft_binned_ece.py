@@ -96,7 +96,7 @@ def soft_binned_ece_loss(
         Whether to add the mean squared difference or its square root.
     base : str or CalibrationLoss, default="cross_entropy"
         Per-sample loss: a name accepted by :func:`get_loss`, or an instance, whose
-        `reduction` is ignored.
+        `reduction` and `ignore_index` are ignored.
     ignore_index : int, default=-100
         Class index of samples that are left out, as in PyTorch's `cross_entropy`.
     reduction : {"mean", "sum", "none"}, default="mean"

@@ -95,7 +95,7 @@ def regularized_aurc_loss(
         callable that takes logits and returns one score per sample.
     base : str or CalibrationLoss, default="cross_entropy"
         Per-sample loss: a name accepted by :func:`get_loss`, or an instance, whose
-        `reduction` is ignored.
+        `reduction` and `ignore_index` are ignored.
     ranks : {"soft", "hard"}, default="soft"
         Soft ranks are differentiable, so that training can change the order of the
         confidences. Hard ranks are treated as constants in the gradient. Confidences
@@ -224,7 +224,7 @@ def aurc_loss(
         :func:`regularized_aurc_loss`.
     base : str or CalibrationLoss, default="cross_entropy"
         Per-sample loss: a name accepted by :func:`get_loss`, or an instance, whose
-        `reduction` is ignored.
+        `reduction` and `ignore_index` are ignored.
     weights : {"harmonic", "log", "sele"}, default="harmonic"
         Estimator of the area, by the weight of the sample of rank r among n samples,
         with rank 1 for the least confident one:

@@ -71,7 +71,7 @@ def crl_loss(
         number of classes.
     base : str or CalibrationLoss, default="cross_entropy"
         Per-sample loss: a name accepted by :func:`get_loss`, or an instance, whose
-        `reduction` is ignored.
+        `reduction` and `ignore_index` are ignored.
     ignore_index : int, default=-100
         Class index of samples that are left out, as in PyTorch's `cross_entropy`,
         together with their comparisons.
@@ -246,9 +246,10 @@ class CRLLoss(_ComposedLoss):
     def record(self, logits: Tensor, target: Tensor, *, indices: Tensor) -> None:
         """Count correct predictions of a batch; see :meth:`CalibrationLoss.record`."""
         _check_indices(indices, target, self.history)
-        correct = logits.detach().argmax(1) == target
-        counts = torch.stack([correct, torch.ones_like(correct)], 1)
-        self.history.index_add_(0, indices, counts.to(self.history))
+        is_known = target != self.ignore_index
+        correct = (logits.detach().argmax(1) == target) & is_known
+        counts = torch.stack([correct.flatten(), is_known.flatten()], 1)
+        self.history.index_add_(0, indices.flatten(), counts.to(self.history))
 
     def _load_from_state_dict(
         self, state_dict: Mapping[str, Any], prefix: str, *args: Any

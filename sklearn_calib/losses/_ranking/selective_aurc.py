@@ -95,7 +95,7 @@ def selective_aurc_loss(
         one score per sample.
     base : str or CalibrationLoss, default="cross_entropy"
         Per-sample loss: a name accepted by :func:`get_loss`, or an instance, whose
-        `reduction` is ignored.
+        `reduction` and `ignore_index` are ignored.
     histogram : Tensor of shape (n_bins,), default=None
         Counts of earlier confidences in equal-width bins of [0, 1], to which those of
         the batch are added. None means 64 bins and no earlier batches.
