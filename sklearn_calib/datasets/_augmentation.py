@@ -160,8 +160,8 @@ class _Augmentation:
         X : Tensor of shape (N, ...)
             Rows of a table, or images.
 
-        target : Tensor of shape (N, ...), default=None
-            Labels or class probabilities.
+        target : Tensor of shape (N,) or (N, C), default=None
+            Labels or class probabilities. A map of labels is not cropped or flipped.
 
         sample_weight : Tensor of shape (N,), default=None
             Weights.
@@ -182,6 +182,7 @@ class _Augmentation:
         views = self._draw(X, generator)
         if target is None:
             return views
+        check_are_tensors(target=target)
         n_views = views.shape[1]
         if sample_weight is not None:
             sample_weight = sample_weight.repeat_interleave(n_views)

@@ -50,6 +50,12 @@ def test_global_generator(augment, X):
 
 
 @both
+def test_target_is_a_tensor(augment, X):
+    with pytest.raises(TypeError, match=r"target must be a torch.Tensor, got ndarray"):
+        augment(X, np.zeros(len(X)))
+
+
+@both
 def test_views_of_a_batch(augment, X):
     """With targets, the views are samples, of which each keeps its target."""
     target, weight = torch.eye(len(X)), torch.arange(len(X))
