@@ -42,10 +42,11 @@ def check_indicator(
     is_known = y == y  # all but NaN
     known = y[is_known]
     if not np.isin(known, (0, 1)).all():
+        or_nan = ", or NaN if that is not known" if allow_nan else ""
         raise ValueError(
             f"{name} must contain only zeros and ones, got values in [{known.min():g}, "
             f"{known.max():g}]. Pass 1 for the labels that a sample has, and 0 for the "
-            "others."
+            f"others{or_nan}."
         )
     if is_known.all():
         return y.astype(np.int64, copy=False)

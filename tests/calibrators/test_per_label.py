@@ -186,6 +186,7 @@ X3 = expit(X3)
         (X3, Y3[:, 0], r"y must contain .* \(20, 3\), got \(20,\)\. Pass an indicator"),
         (X3, Y3[:10], r"y must contain .* \(20, 3\), got \(10, 3\)"),
         (X3, Y3 + 1, r"y must contain only zeros and ones, got values in \[1, 2\]"),
+        (X3, -Y3, r"got values in \[-1, 0\]\. .*, or NaN if that is not known"),
         (9 * X3, Y3, r"X must lie in \[0, 1\].*from_logits=True"),
         (np.nan * X3, Y3, "NaN"),
     ],
