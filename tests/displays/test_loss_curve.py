@@ -1,5 +1,6 @@
 """Loss curves: the values drawn, regions, and losses without a curve."""
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
@@ -163,3 +164,26 @@ def test_unknown_loss():
         draw("fokal")
     with pytest.raises(ValueError, match=r"'quantity' parameter of .*'wieght'"):
         draw("focal", quantity="wieght")
+
+
+def test_scale_of_the_user():
+    figure, ax = plt.subplots()
+    ax.set(yscale="symlog", ylim=(-5, 0))
+    draw("focal", quantity="gradient", ax=ax)
+    assert ax.get_yscale() == "symlog"
+    assert ax.get_ylim() == (-5, 0)
+    plt.close(figure)
+
+
+def test_ignored_class_zero():
+    """The curve is that of a sample that is not ignored."""
+    expected = draw("focal").value
+    assert_array_equal(draw("focal", ignore_index=0).value, expected)
+
+
+def test_display_without_a_name():
+    display = LossCurveDisplay(P, -LOG).plot()
+    assert display.ax_.get_legend().get_texts()[0].get_text() == "Loss"
+    regions = {"quantity": "phi", "regions": (0.1, 0.4)}
+    label = LossCurveDisplay(P, P, **regions).plot().line_.get_label()
+    assert label == r"$\phi$: overconfident to 0.100, under from 0.400"

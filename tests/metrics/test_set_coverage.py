@@ -145,6 +145,12 @@ def test_bad_sets(metric, y_set, message):
         metric(Y_TRUE, y_set)
 
 
+@pytest.mark.parametrize("limits", [["a"], [[1, 2]], [1, np.nan]])
+def test_bad_size_limits(limits):
+    with pytest.raises(ValueError, match=r"size_limits must contain .*got"):
+        size_stratified_coverage_error(Y_TRUE, Y_SET, size_limits=limits)
+
+
 SCORERS = {
     "neg_class_coverage_error": class_coverage_error,
     "neg_mean_set_size": mean_set_size_loss,

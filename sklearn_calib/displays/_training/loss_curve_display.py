@@ -199,6 +199,7 @@ class LossCurveDisplay(FrameMixin):
         # Without its reduction, and not on the device of a network.
         loss = deepcopy(loss).cpu()
         loss.reduction = "none"
+        loss.ignore_index = -100  # the curve is that of class 0
         p = np.arange(1, n_points + 1) / (n_points + 1)
         value, gradient = loss_curve(loss, p, n_classes)
         if not gradient.any():
@@ -255,7 +256,7 @@ class LossCurveDisplay(FrameMixin):
         self.figure_ = self.ax_.figure
         if color is None:
             color, _ = STYLES[len(artists(self.ax_, LINE)) % len(STYLES)]
-        label = self.name if name is None else name
+        label = (self.name if name is None else name) or QUANTITIES[self.quantity]
         if self.regions is not None:
             over, under = self.regions
             label = f"{label}: overconfident to {over:.3f}, under from {under:.3f}"
@@ -269,7 +270,7 @@ class LossCurveDisplay(FrameMixin):
             )
         style = {"color": color, "label": label, "gid": LINE}
         (self.line_,) = self.ax_.plot(self.p, self.value, **style)
-        if self.quantity == "gradient":
+        if self.quantity == "gradient" and self.ax_.get_yscale() == "linear":
             self.ax_.set_yscale("asinh")
             # The default ticks near 0 cover each other.
             ticks = SymmetricalLogLocator(base=10, linthresh=1)

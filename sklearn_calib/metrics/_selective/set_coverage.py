@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_calib._validation.arrays import as_numbers, shown
 from sklearn_calib._validation.declarations import (
     BETWEEN_0_AND_1,
     TARGETS,
@@ -303,7 +304,13 @@ def size_stratified_coverage_error(
     0.233
     """
     sets, codes, weight = _read_sets(y_true, y_set, labels, sample_weight)
-    strata = np.searchsorted(np.sort(size_limits), sets.sum(axis=1))
+    limits = as_numbers(size_limits, "size_limits")
+    if limits.ndim != 1 or np.isnan(limits).any():
+        raise ValueError(
+            "size_limits must contain a number for each stratum but the last, got "
+            f"{shown(size_limits)}. Pass a list such as [1, 3, 6]."
+        )
+    strata = np.searchsorted(np.sort(limits), sets.sum(axis=1))
     errors = _errors_of_groups(strata, sets, codes, weight, confidence_level)
     return float(errors.max())
 
