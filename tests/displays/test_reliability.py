@@ -212,6 +212,17 @@ def test_axes_of_the_user_shrink_and_their_neighbours_stay():
     assert upper.y1 == pytest.approx(before[0][1] + before[0][3])
 
 
+def test_axes_that_were_cleared():
+    """The histogram is drawn anew, with the numbers and the label of the x-axis."""
+    figure, ax = plt.subplots()
+    for _ in range(2):
+        ax.clear()
+        display = ReliabilityDisplay.from_predictions(Y_TRUE, Y_PROBA, ax=ax)
+    assert figure.axes == [ax, display.histogram_ax_]
+    assert display.histogram_ax_.xaxis.get_tick_params()["labelbottom"]
+    assert display.histogram_ax_.get_xlabel()
+
+
 def test_axes_without_a_grid():
     ax = Figure().add_axes([0.2, 0.1, 0.6, 0.8])
     display = ReliabilityDisplay.from_predictions(Y_TRUE, Y_PROBA, ax=ax)

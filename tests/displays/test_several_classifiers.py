@@ -160,3 +160,15 @@ def test_lines_are_whole_if_no_bin_is_known_to_have_more_samples(scale):
     data = [0, 1, 0, 1], [0.1, 0.3, 0.3, 0.7]
     display = ReliabilityDisplay.from_predictions(*data, sample_weight=weight, n_bins=4)
     assert len(display.line_.get_xdata()) == 3
+
+
+def test_shared_axes_show_all_curves():
+    """The second risk is smaller, and its limits would cut the first curve."""
+    _, axes = plt.subplots(1, 2, sharey=True)
+    for ax, y_true in zip(axes, [[0, 0, 0, 0], [1, 1, 1, 1]], strict=True):
+        display = RiskCoverageDisplay.from_predictions(
+            y_true, [0.6, 0.7, 0.8, 0.9], labels=[0, 1], ax=ax
+        )
+        if ax is axes[0]:
+            before = ax.get_ylim()
+    assert display.ax_.get_ylim() == axes[0].get_ylim() == before

@@ -159,16 +159,18 @@ def has_numbers(axis: Any) -> bool:
 def set_limits(ax: Any, **limits: tuple[float, float]) -> None:
     """Set the limits of `x` and `y`, except those that the user has set.
 
-    It may change limits that an earlier call has set.
+    Limits that an earlier call has set may change, and those of a shared axis grow.
     """
     for name, limit in limits.items():
         key, axis = f"{name}lim", getattr(ax, f"{name}axis")
         shared = getattr(ax, f"get_shared_{name}_axes")().get_siblings(ax)
-        earlier = [vars(other).get(f"earlier_{key}") for other in shared]
+        earlier = {other: vars(other).get(f"earlier_{key}") for other in shared}
         is_automatic = getattr(ax, f"get_autoscale{name}_on")()
-        if is_automatic or getattr(ax, f"get_{key}")() in earlier:
+        if is_automatic or getattr(ax, f"get_{key}")() in earlier.values():
+            others = [earlier[other] or limit for other in shared if other is not ax]
+            lows, highs = zip(limit, *others, strict=True)
             # A logarithmic scale begins at the smallest positive value.
-            ax.set(**{key: axis.limit_range_for_scale(*limit)})
+            ax.set(**{key: axis.limit_range_for_scale(min(lows), max(highs))})
             setattr(ax, f"earlier_{key}", getattr(ax, f"get_{key}")())
 
 
@@ -187,6 +189,10 @@ def add_axes_below(ax: Any, label: str, height: str) -> Any:
     from matplotlib import rcParams
     from mpl_toolkits.axes_grid1 import make_axes_locatable
 
+    if earlier := find_axes_below(ax, label):
+        # Those of displays that `ax.clear()` has removed.
+        ax.tick_params(labelbottom=has_numbers(earlier.xaxis))
+        earlier.remove()
     space = 2 * rcParams["font.size"] / 72
     below: Any = make_axes_locatable(ax).append_axes(
         "bottom", height, space, sharex=ax, label=label
