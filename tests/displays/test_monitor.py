@@ -126,3 +126,12 @@ def test_not_a_monitor():
     with pytest.raises(NotFittedError, match="Call 'update'"):
         MonitorDisplay.from_monitor(CalibrationMonitor(labels=[0, 1]))
     assert not plt.get_fignums()
+
+
+def test_axes_that_were_cleared():
+    figure, ax = plt.subplots()
+    for _ in range(2):
+        ax.clear()
+        display = MonitorDisplay.from_monitor(monitored(change=20), ax=ax)
+    assert figure.axes == [ax, display.gap_ax_]
+    assert display.gap_ax_.lines[0] is display.gap_line_

@@ -233,7 +233,7 @@ class MonitorDisplay(FrameMixin):
             style["markevery"] = None  # without a marker, a point would be invisible
         name = self.name if name is None else name
         self.gap_ax_ = find_axes_below(self.ax_, GAP_AXES)
-        if self.gap_ax_ is None:
+        if self.gap_ax_ is None or not self.ax_.lines:  # new, or cleared
             from matplotlib.ticker import MaxNLocator
 
             self.gap_ax_ = add_axes_below(self.ax_, GAP_AXES, "70%")
