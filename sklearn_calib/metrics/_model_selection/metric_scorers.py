@@ -109,9 +109,9 @@ def get_scorer(
     is the second of `estimator.classes_` or `pos_label`.
 
     Scorers of sets, such as "set_coverage", call `predict_set` instead, which
-    classifiers such as :class:`~sklearn_calib.PredictionSetClassifier` have. They
-    compare coverages with the level 0.9, also if the classifier has another one. For
-    another level, pass a function `scorer(estimator, X, y)` that calls the metric.
+    classifiers such as :class:`~sklearn_calib.PredictionSetClassifier` have. Their
+    errors compare coverages with the level 0.9, also if the classifier has another one.
+    For another level, pass a function `scorer(estimator, X, y)` that calls the metric.
 
     Scorers of groups, such as `neg_multicalibration_error`, receive `groups` by
     metadata routing, which they always request. After
