@@ -214,7 +214,7 @@ def test_bad_input():
                 sample_weight=weight,
             )
     for options in {"strategy": "quantile"}, {"n_bins": "sweep"}:
-        with pytest.raises(ValueError, match=r"an integer for Dask arrays, got .* Cal"):
+        with pytest.raises(ValueError, match=r"string for Dask arrays, got .* Cal"):
             error(y_true, lazy(y_proba), **options)
     with pytest.raises(TypeError, match=r"y_proba .* got a Dask Array. Update a Calib"):
         aurc_loss(y_true, lazy(y_proba))

@@ -48,7 +48,7 @@ def test_twenty_kills_at_random_moments(run, end, tmp_path):
         file = tmp_path / "killed" / "small.csv"
         if file.exists():
             n_rows = pd.read_csv(file).groupby("loss").size()
-            assert set(n_rows) == {7}
+            assert set(n_rows) == {8}
             if len(n_rows) == 3:
                 file.unlink()
     assert end(run(tmp_path / "killed", "never")) == 0

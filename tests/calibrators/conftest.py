@@ -45,7 +45,7 @@ CALIBRATORS = [
     StructuredMatrixScaling(lambd=1.0),
     TemperatureScaling(objective="ece"),
     TemperatureScaling(objective="ece", n_bins=1),
-    TemperatureScaling(objective="ece", strategy="quantile", grid=[0.5, 1.0, 3.0]),
+    TemperatureScaling(objective="ece", strategy="quantile", n_bins=4),
     TopLabelCalibrator(IsotonicCalibration()),
     VectorScaling(penalty="empirical_bayes"),
 ]
