@@ -728,8 +728,9 @@ class CalibratedClassifier(
 
         See Also
         --------
-        VennAbers.predict_interval : Of a single calibrator. The statement that p0 or p1
-            is perfectly calibrated holds for it, and not for averages.
+        sklearn_calib.calibrators.VennAbers.predict_interval : Of a single calibrator.
+            The statement that p0 or p1 is perfectly calibrated holds for it, and not
+            for averages.
 
         Notes
         -----
