@@ -39,17 +39,17 @@ def check_indicator(
             f"of the probabilities, {shape}, got {y.shape}. Pass an indicator matrix, "
             "such as that of sklearn.preprocessing.MultiLabelBinarizer."
         )
-    is_known = y == y  # all but NaN
-    known = y[is_known]
-    if not np.isin(known, (0, 1)).all():
-        or_nan = ", or NaN if that is not known" if allow_nan else ""
-        raise ValueError(
-            f"{name} must contain only zeros and ones, got values in [{known.min():g}, "
-            f"{known.max():g}]. Pass 1 for the labels that a sample has, and 0 for the "
-            f"others{or_nan}."
-        )
+    is_known = (y == 0) | (y == 1)
     if is_known.all():
         return y.astype(np.int64, copy=False)
+    others = y[~is_known]
+    if not np.isnan(others).all():
+        or_nan = ", or NaN if that is not known" if allow_nan else ""
+        raise ValueError(
+            f"{name} must contain only zeros and ones, got values in "
+            f"[{np.nanmin(y):g}, {np.nanmax(y):g}]. Pass 1 for the labels that a "
+            f"sample has, and 0 for the others{or_nan}."
+        )
     if not is_known.any(axis=0).all():
         raise ValueError(
             f"{name} must contain a 0 or a 1 for each label, got only NaN for label "
@@ -63,8 +63,8 @@ def known_samples(
 ) -> Iterator[tuple[Ints, Array, Any]]:
     """Yield the targets, values and weights of the samples with a known label.
 
-    `y` is an indicator matrix, in which NaN marks an unknown label. The weights are
-    None, one for each sample, or one for each label of each sample.
+    `y` is that of `check_indicator`. The weights are None, one for each sample, or one
+    for each label of each sample.
     """
     weight = sample_weight
     if weight is not None:
@@ -77,9 +77,8 @@ def known_samples(
             )
         weight = np.broadcast_to(weight.T, y.T.shape)
     for k, (target, column) in enumerate(zip(y.T, values.T, strict=True)):
-        is_known = target == target
-        # A slice of all samples, of which numpy makes no copy.
-        rows = slice(None) if is_known.all() else is_known
+        # Integers are all known, and numpy makes no copy of a slice.
+        rows = ~np.isnan(target) if y.dtype.kind == "f" else slice(None)
         of_label = None if weight is None else weight[k][rows]
         yield target[rows].astype(np.int64, copy=False), column[rows], of_label
 
