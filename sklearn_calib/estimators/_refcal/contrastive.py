@@ -57,9 +57,10 @@ class ContrastiveNet(NeuralClassifier):
 
     def initialize_criterion(self):
         """Build the loss of the projections."""
-        is_supcon = self.refine_loss == "supcon"
-        supcon = SupConLoss(temperature=self.temperature)
-        self.criterion_ = supcon if is_supcon else RefinementLoss()
+        if self.refine_loss == "supcon":
+            self.criterion_ = SupConLoss(temperature=self.temperature)
+        else:
+            self.criterion_ = RefinementLoss()
         return self
 
     def initialize_module(self):
