@@ -32,6 +32,9 @@ FRAMES = ("DataFrame", "Index", "Series")
 # many characters of a string, of another value and in total.
 MOST_VALUES, DEEPEST, LONGEST_STRING, LONGEST_VALUE, LONGEST_TEXT = 10, 3, 60, 200, 400
 
+# Of a description of a fitted model.
+MOST_LINES = 30
+
 convert_to_numpy = _convert_to_numpy
 safe_indexing = _safe_indexing
 
@@ -260,6 +263,14 @@ def shorten(text: str) -> str:
     """Return a text without its middle if it is long."""
     half = LONGEST_TEXT // 2
     return text if len(text) <= LONGEST_TEXT else f"{text[:half]} ... {text[-half:]}"
+
+
+def first_lines(lines: list[str], rest: str) -> str:
+    """Return at most `MOST_LINES` lines as a text, which names the rest of more."""
+    if len(lines) > MOST_LINES:
+        n_more = len(lines) - MOST_LINES + 1
+        lines = [*lines[: MOST_LINES - 1], f"... and {n_more} more lines: see {rest}"]
+    return "\n".join(lines)
 
 
 def first_line(error: Exception) -> str:

@@ -234,6 +234,9 @@ def test_long_names_are_on_one_line(make_logits):
     long = StructuredMatrixScaling(lambd=[k / 7 for k in range(1, 7)])
     auto = AutoCalibrator([long], cv=2, from_logits=True).fit(*make_logits(100, 3))
     assert len(auto.explanation_.splitlines()) == 4
+    auto.calibrators_, auto.weights_ = [long] * 40, np.full(41, 1 / 41)
+    auto.log_losses_ = np.ones(41)
+    assert auto.explanation_.endswith("\n... and 14 more lines: see report_")
     assert auto.report_["calibrator"][1].endswith(f", {6 / 7}])")
 
 

@@ -18,6 +18,7 @@ from sklearn.model_selection import (
     TimeSeriesSplit,
 )
 from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
@@ -306,6 +307,21 @@ def test_explanation_in_words():
     assert "VennAbers(): log loss" in model.explanation_
     single = fitted(GaussianNB(), None).explanation_
     assert single == "One classifier. Calibrator: None"
+
+
+def test_explanations_of_many_labels_are_short():
+    y = np.random.default_rng(0).integers(2, size=(20, 3))
+    model = CalibratedClassifier(KNeighborsClassifier(3), "platt", cv=2)
+    text = model.fit(X[:20], y).explanation_
+    assert "Calibrator of classifier 1 to 4: label 0 to 2: PlattScaling" in text
+    pairs = model.calibrated_classifiers_
+    for pair in pairs:  # of margins, "auto" has a fit for each label
+        of_labels = pair.calibrator.calibrators_
+        of_labels[:] = [TemperatureScaling(), PlattScaling()] * 20
+    lines = model.explanation_.splitlines()
+    assert len(lines) == 30
+    assert lines[1].startswith("Calibrator of classifier 1 to 4: label 0: Temp")
+    assert lines[-1] == "... and 12 more lines: see calibrated_classifiers_"
 
 
 def test_margins_are_calibrated_by_default():

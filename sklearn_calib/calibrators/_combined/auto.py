@@ -35,7 +35,7 @@ from sklearn_calib._state.schema import (
     Object,
     read_parameters,
 )
-from sklearn_calib._validation.arrays import shown
+from sklearn_calib._validation.arrays import first_lines, shown
 from sklearn_calib._validation.declarations import Interval
 from sklearn_calib._validation.fit_warnings import without_warnings
 from sklearn_calib._validation.types import Floats
@@ -153,7 +153,7 @@ class AutoCalibrator(Calibrator):
         used. `pandas.DataFrame(report_)` shows it.
 
     explanation_ : str
-        The same in words.
+        The same in words, in at most 30 lines.
 
     classes_ : ndarray of shape (n_classes,)
         Class label of each column.
@@ -303,11 +303,12 @@ class AutoCalibrator(Calibrator):
             f"{weight:6.1%}  {name}: " + (note or f"log loss {loss:.4g}")
             for name, loss, weight, note in sorted(rows, key=lambda row: -row[2])
         ]
-        return (
+        text = (
             "Weighted average of the probabilities of each calibrator and of those "
-            "before calibration (none).\nThe weights maximise the "
-            "likelihood in cross-validation.\n" + "\n".join(lines)
+            "before calibration (none).\nThe weights maximise the likelihood in "
+            "cross-validation."
         )
+        return first_lines([*text.splitlines(), *lines], "report_")
 
     def plot(self, ax: Any = None) -> Axes:
         """Draw the weights as bars.

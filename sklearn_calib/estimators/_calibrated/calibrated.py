@@ -2,7 +2,6 @@
 
 import copy
 import warnings
-from itertools import groupby
 from numbers import Integral
 from typing import Any, Self
 
@@ -50,7 +49,7 @@ from sklearn_calib._state.schema import (
     Spec,
     Tuple,
 )
-from sklearn_calib._validation.arrays import shown
+from sklearn_calib._validation.arrays import first_lines, shown
 from sklearn_calib._validation.clusters import read_clusters
 from sklearn_calib._validation.dask_arrays import maps_blocks
 from sklearn_calib._validation.declarations import (
@@ -93,6 +92,7 @@ from sklearn_calib.estimators._calibrated.fold_calibrators import (
     for_margins,
     has_steps,
     make_calibrator,
+    numbered,
     parts_lack_a_class,
     share_folds,
 )
@@ -828,21 +828,19 @@ class CalibratedClassifier(
 
     @property
     def explanation_(self) -> str:
-        """How the probabilities are calculated, in words."""
+        """How the probabilities are calculated, in at most 30 lines."""
         check_is_fitted(self)
-        pairs = self.calibrated_classifiers_
-        if len(pairs) == 1:
-            return f"One classifier. Calibrator: {explain(pairs[0].calibrator)}"
-        how = f"calibrated with the temperature {np.round(self.pool_temperature_, 3)}"
-        if np.all(self.pool_temperature_ == 1):
-            how = "which is not calibrated again"
-        lines = [f"Average of {len(pairs)} classifiers, {how}."]
-        texts = [(explain(pair.calibrator), i) for i, pair in enumerate(pairs, 1)]
-        for text, same in groupby(texts, key=lambda each: each[0]):
-            first, *others = (number for _, number in same)
-            numbers = f"{first} to {others[-1]}" if others else f"{first}"
-            lines.append(f"Calibrator of classifier {numbers}: {text}")
-        return "\n".join(lines)
+        calibrators = [pair.calibrator for pair in self.calibrated_classifiers_]
+        if len(calibrators) == 1:
+            text = f"One classifier. Calibrator: {explain(calibrators[0])}"
+        else:
+            temperature = np.round(self.pool_temperature_, 3).tolist()
+            how = f"calibrated with the temperature {shown(temperature)}"
+            if np.all(self.pool_temperature_ == 1):
+                how = "which is not calibrated again"
+            of_each = numbered("Calibrator of classifier", calibrators, first=1)
+            text = f"Average of {len(calibrators)} classifiers, {how}.\n{of_each}"
+        return first_lines(text.splitlines(), "calibrated_classifiers_")
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return the metadata routing to the classifier, calibrator and splitter.

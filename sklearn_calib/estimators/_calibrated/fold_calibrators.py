@@ -1,6 +1,7 @@
 """Calibrators fitted to the held-out predictions of a classifier."""
 
 from collections.abc import Iterator
+from itertools import groupby
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -135,11 +136,19 @@ def explain(calibrator: Any) -> str:
         first = shown(calibrator.scaling_)
         return f"{first} of all margins, then: {explain(calibrator.calibrator_)}"
     if isinstance(calibrator, PerLabelCalibrator):
-        return "\n".join(
-            f"label {k}: {explain(each)}"
-            for k, each in enumerate(calibrator.calibrators_)
-        )
+        return numbered("label", calibrator.calibrators_, first=0)
     return shown(calibrator)
+
+
+def numbered(noun: str, calibrators: list[Any], first: int) -> str:
+    """Return fitted calibrators in words, equal ones in succession as one."""
+    texts = [(explain(each), k) for k, each in enumerate(calibrators, first)]
+    lines = []
+    for text, same in groupby(texts, key=lambda each: each[0]):
+        start, *others = (number for _, number in same)
+        numbers = f"{start} to {others[-1]}" if others else f"{start}"
+        lines.append(f"{noun} {numbers}: {text}")
+    return "\n".join(lines)
 
 
 def check_calibrator(calibrator: Any, is_multilabel: bool) -> None:
