@@ -136,7 +136,7 @@ def estimate_performance(
 
     metric : str or callable, default="accuracy"
         Name of a scorer of scikit-learn or of this package, such as "f1_macro",
-        "roc_auc", "neg_log_loss", "neg_brier_score" or "neg_expected_cost", or a scorer
+        "roc_auc", "neg_log_loss" or "neg_brier_score", or a scorer
         `scorer(estimator, X, y)`, such as the result of
         :func:`sklearn.metrics.make_scorer`. The predicted class is the most probable.
         If `metric` is a name, the second of two classes is the positive one. A scorer

@@ -65,7 +65,12 @@ from sklearn_calib._validation.types import (
     Seed,
     Weights,
 )
-from sklearn_calib.metrics import bootstrap_interval, get_scorer, per_label
+from sklearn_calib.metrics import (
+    bootstrap_interval,
+    expected_cost_loss,
+    get_scorer,
+    per_label,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -169,8 +174,8 @@ def compare(
         Verbosity of joblib.
 
     **options : dict
-        Not accepted, because there are several metrics. The error shows how to set the
-        options of one.
+        Not accepted, because there may be several metrics. The error shows how to set
+        the options of one.
 
     Returns
     -------
@@ -195,6 +200,11 @@ def compare(
 
     ImportError
         If pandas is not installed.
+
+    Warns
+    -----
+    UserWarning
+        If a metric is `expected_cost_loss` without `costs`, which is the error rate.
 
     See Also
     --------
@@ -257,7 +267,7 @@ def compare(
 
     from sklearn_calib.evaluation._table import CELL, CELL_OF_RUNS, ComparisonTable
 
-    refuse_options(options, compare, "several metrics")
+    refuse_options(options, compare, "a list or dict of metrics")
     if not isinstance(estimators, dict):
         raise TypeError(
             "estimators must be a dict that maps names to classifiers, got "
@@ -273,6 +283,7 @@ def compare(
             )
         metrics = {name.removeprefix("neg_"): name for name in metrics}
     scorers = {name: _scorer_or_metric(metric) for name, metric in metrics.items()}
+    _warn_of_costs(scorers)
     names, y = column_names(y), as_labels(y, "y")
     if not len(y):
         raise ValueError("y must contain at least one label, got none. Pass samples.")
@@ -327,6 +338,19 @@ def _check_any(names: Any, what: str) -> None:
     """Raise ValueError if there is nothing to compare."""
     if not names:
         raise ValueError(f"{what} must not be empty, got {names}. Pass at least one.")
+
+
+def _warn_of_costs(scorers: dict[str, Any]) -> None:
+    """Warn if the expected cost is the error rate, which its column does not say."""
+    for name, scorer in scorers.items():
+        metric, options = without_partial(metric_of(scorer)[0] or scorer, {})
+        if metric is expected_cost_loss and options.get("costs") is None:
+            warnings.warn(
+                f"metrics[{name!r}] is the error rate, as expected_cost_loss has no "
+                "costs. Pass {'cost': functools.partial(expected_cost_loss, "
+                'costs=costs)}, or use "accuracy".',
+                UserWarning,
+            )
 
 
 def _runs(row: Any, n_samples: int) -> dict[str, Any]:

@@ -31,6 +31,7 @@ from sklearn_calib.metrics import (
     bootstrap_interval,
     ece_interval,
     expected_calibration_error,
+    expected_cost_loss,
     get_scorer,
     get_scorer_names,
     net_benefit_score,
@@ -51,6 +52,7 @@ NOT_ERRORS = {
     *("neg_risk_at_80_percent_coverage", "neg_variational_calibration"),
     "refinement_auc",
 }
+ERROR_RATE = pytest.mark.filterwarnings("ignore:.*is the error rate, as expected_cost")
 X, CODES = make_classification(
     n_samples=400, n_informative=5, n_classes=3, flip_y=0.2, random_state=0
 )
@@ -62,6 +64,7 @@ DATA = X[1::2], Y[1::2]
 FEW = X[1:40:2], Y[1:40:2]
 
 
+@ERROR_RATE
 def test_values_are_those_of_the_scorers():
     names = ["accuracy", "neg_log_loss", "roc_auc_ovr", "f1_macro", *SCORERS]
     table = compare(MODELS, *FEW, metrics=names, n_resamples=0)
@@ -73,6 +76,17 @@ def test_values_are_those_of_the_scorers():
             expected = sign * get_scorer(name)(model, *FEW)
             assert column.loc[row, "value"] == pytest.approx(expected, rel=1e-12)
     assert table.drop("value", axis=1, level=1).isna().all(axis=None)
+
+
+def test_expected_cost_without_costs_is_called_error_rate():
+    cost = partial(expected_cost_loss, costs=[[0, 1, 2], [1, 0, 1], [9, 1, 0]])
+    metrics = {"cost": cost, "bare": expected_cost_loss, "name": "neg_expected_cost"}
+    with pytest.warns(UserWarning, match="is the error rate") as caught:
+        compare(MODELS, *FEW, metrics=metrics, n_resamples=0)
+    assert [str(each.message)[:15] for each in caught] == [
+        "metrics['bare']",
+        "metrics['name']",
+    ]
 
 
 def test_intervals():
@@ -222,6 +236,7 @@ def compare_calibrated(scorers, n_samples=500, **options):
     return table.iloc[0].unstack(level=1)
 
 
+@ERROR_RATE
 def test_a_scorer_has_the_row_of_its_name():
     names = ["accuracy", "neg_log_loss", *SCORERS]
     few = {"n_samples": 3, "n_resamples": 1}

@@ -155,7 +155,7 @@ def test_several_metrics_and_scorers_are_refused(name, metric):
 
 @pytest.mark.parametrize("metrics", [["neg_aurc"], {"a": aurc_loss}])
 def test_options_for_several_metrics(metrics):
-    match = r"with several metrics, .*functools\.partial\(metric, threshold=0\.3\)"
+    match = r"dict of metrics, .*functools\.partial\(metric, threshold=0\.3\)"
     with pytest.raises(TypeError, match=match):
         compare({"stored": P}, None, Y, metrics=metrics, threshold=0.3)
     if isinstance(metrics, dict):

@@ -182,7 +182,7 @@ def test_several_metrics(problem, level):
         ({}, {}, r"metric must not be empty, got \{\}\. Pass at least one"),
         ({"n_samples": log_loss}, {}, 'metric must not contain the name "n_samples"'),
         ({"loss": "log_loss"}, {}, "metric must be a function .*, got 'log_loss'"),
-        ({"loss": log_loss}, {"n_bins": 3}, "n_bins must not be passed with several"),
+        ({"loss": log_loss}, {"n_bins": 3}, "n_bins must not be passed with a dict"),
     ],
 )
 def test_bad_dict_of_metrics(metrics, options, message):

@@ -45,8 +45,9 @@ def expected_cost_loss(
         Cost of each decision (column) for each true class (row), in the order of the
         columns of `y_proba`; for a 1-d array, those of the negative and of the positive
         class. Decisions are usually the classes, but there may be others, such as to
-        abstain. Gains are negative costs. By default, a wrong class has the cost 1, so
-        that the loss is the error rate.
+        abstain. Gains are negative costs. By default, as in the scorer
+        "neg_expected_cost", a wrong class has the cost 1, so that the loss is the error
+        rate.
 
     pos_label : label, default=None
         Label of the class whose probabilities a 1-d array contains. By default, the

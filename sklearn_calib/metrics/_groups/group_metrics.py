@@ -152,7 +152,7 @@ def per_group(
     ------
     TypeError
         If a metric does not return a number, there are weights and it does not have the
-        parameter `sample_weight`, or there are options of one of several metrics.
+        parameter `sample_weight`, or there are options with a dict of metrics.
 
     ValueError
         If `groups`, `y_true` and `y_proba` have inconsistent numbers of samples, a
@@ -222,7 +222,7 @@ def per_group(
     import pandas as pd
 
     if isinstance(metric, dict):
-        refuse_options(options, per_group, "several metrics")
+        refuse_options(options, per_group, "a dict of metrics")
         settings: Options = {"groups": groups, "confidence_level": confidence_level}
         settings |= {"labels": labels, "sample_weight": sample_weight}
         settings["clusters"] = clusters

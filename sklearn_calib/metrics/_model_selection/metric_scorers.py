@@ -108,6 +108,10 @@ def get_scorer(
     as `neg_l2_calibration_error`, evaluate the probability of the positive class, which
     is the second of `estimator.classes_` or `pos_label`.
 
+    The scorer "neg_expected_cost" has no costs and is minus the error rate. For costs,
+    use `make_scorer(expected_cost_loss, costs=costs, greater_is_better=False,
+    response_method="predict_proba")`.
+
     Scorers of sets, such as "set_coverage", call `predict_set` instead, which
     classifiers such as :class:`~sklearn_calib.PredictionSetClassifier` have. Their
     errors compare coverages with the level 0.9, also if the classifier has another one.
