@@ -88,7 +88,8 @@ def check_label_columns(X: Any, *, name: str) -> None:
     if np.ndim(X) != 2:
         raise ValueError(
             f"{name} must have shape (n_samples, n_labels), got {np.shape(X)}. Pass "
-            f"one column for each label; for a single label, {name}.reshape(-1, 1)."
+            f"one column for each label: for a single label, {name}.reshape(-1, 1), "
+            f"and for a list of arrays, np.column_stack([p[:, 1] for p in {name}])."
         )
 
 

@@ -110,9 +110,13 @@ def check_proba_shape(
     if proba.ndim == 2 and proba.shape[1] > 1:
         return proba
     also = ", or (n_samples,) for those of the positive class" if allow_1d else ""
+    if proba.ndim == 3:  # a list with an array for each label
+        way_out = "For multilabel data, pass one label at a time: y[:, k], y_proba[k]."
+    else:
+        way_out = "Pass the output of predict_proba."
     raise ValueError(
         f"{name} must be probabilities of shape (n_samples, n_classes) with at least "
-        f"two classes{also}, got shape {proba.shape}. Pass the output of predict_proba."
+        f"two classes{also}, got shape {proba.shape}. {way_out}"
     )
 
 

@@ -27,12 +27,12 @@ from sklearn_calib._validation.arrays import as_numbers, shown
 from sklearn_calib._validation.clusters import read_clusters
 from sklearn_calib._validation.declarations import interval_kind
 from sklearn_calib._validation.fit_warnings import without_warnings
-from sklearn_calib._validation.labels import as_labels, encode_labels
+from sklearn_calib._validation.labels import as_labels, encode_labels, is_multilabel
 from sklearn_calib._validation.probabilities import (
     check_proba_shape,
     check_sample_weight,
 )
-from sklearn_calib._validation.samples import check_columns, positive_code
+from sklearn_calib._validation.samples import check_columns, join_labels, positive_code
 from sklearn_calib._validation.types import (
     Array,
     Bools,
@@ -257,6 +257,8 @@ def take_sample(
     # The samples are drawn here; the metric reads those that it is called with.
     check_columns(y_proba, y_true, labels, name)
     y_true = as_labels(y_true, "y_true")
+    if is_multilabel(y_true):
+        y_proba = join_labels(y_proba)
     proba = check_proba_shape(y_proba, name=name, allow_1d=True)
     if y_true.shape[1:] == (1,):
         y_true = y_true[:, 0]

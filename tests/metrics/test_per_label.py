@@ -18,11 +18,14 @@ from sklearn.metrics import (
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.naive_bayes import GaussianNB
 
+from sklearn_calib.calibrators import PerLabelCalibrator, TemperatureScaling
 from sklearn_calib.metrics import (
     aurc_loss,
     bootstrap_interval,
+    difference_test,
     ece_interval,
     expected_calibration_error,
+    per_group,
     per_label,
 )
 from sklearn_calib.metrics._draws import take_sample
@@ -296,3 +299,23 @@ def test_bad_arguments():
         per_label(log_loss, Y, PROBA, confidence_level=95)
     with pytest.raises(TypeError, match=r"metric must be a function .* got 'ece'"):
         per_label("ece", Y, PROBA)
+
+
+def test_lists_of_arrays():
+    """Forests return an array with both classes for each label."""
+    pairs = [np.column_stack([1 - p, p]) for p in PROBA.T]
+    metric = partial(per_label, expected_calibration_error)
+    few, options = slice(20), {"n_resamples": 3, "random_state": 0}
+    y, proba, pairs = Y[few], PROBA[few], [pair[few] for pair in pairs]
+    groups = np.arange(20) % 2
+    for call in [
+        partial(bootstrap_interval, metric, **options),
+        partial(per_group, metric, groups=groups, confidence_level=0.9, **options),
+    ]:
+        np.testing.assert_array_equal(call(y, pairs), call(y, proba))
+    result = difference_test(partial(per_label, log_loss), y, pairs, proba, **options)
+    assert result.statistic == 0
+    with pytest.raises(ValueError, match=r"one label at a time: y\[:, k\], y_proba"):
+        expected_calibration_error(y, pairs)
+    with pytest.raises(ValueError, match=r"column_stack\(\[p\[:, 1\] for p in X\]\)"):
+        PerLabelCalibrator(TemperatureScaling()).fit(pairs, y)

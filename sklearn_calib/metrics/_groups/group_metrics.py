@@ -32,13 +32,13 @@ from sklearn_calib._validation.declarations import (
     validate_params,
 )
 from sklearn_calib._validation.groups import group_members
-from sklearn_calib._validation.labels import as_labels, distinct_labels
+from sklearn_calib._validation.labels import as_labels, distinct_labels, is_multilabel
 from sklearn_calib._validation.probabilities import (
     as_proba_numbers,
     check_proba_shape,
     check_sample_weight,
 )
-from sklearn_calib._validation.samples import check_columns, check_lengths
+from sklearn_calib._validation.samples import check_columns, check_lengths, join_labels
 from sklearn_calib._validation.types import Array, Metric, Options, Seed
 from sklearn_calib.metrics._intervals.bootstrap import (
     bootstrap_interval,
@@ -244,6 +244,8 @@ def per_group(
     # The samples are split here; the metric reads those of each group.
     check_columns(y_proba, y_true, fixed_by_partial(metric, "labels", labels))
     y_true = as_labels(y_true, "y_true")
+    if is_multilabel(y_true):
+        y_proba = join_labels(y_proba)
     call_for = _of_rows(metric, y_true, y_proba, labels, sample_weight)
     if clusters is not None:
         clusters = encode_clusters(clusters, len(y_true))
