@@ -48,10 +48,17 @@ class Registry:
 
     rows : dict of str to str
         Module and class of each name, such as ``"_focal:FocalLoss"``.
+
+    synonyms : dict of str to str
+        The name of what has another one elsewhere, in lower case, for messages. The
+        names of the classes are known.
     """
 
-    def __init__(self, kind: str, package: str, rows: dict[str, str]) -> None:
+    def __init__(
+        self, kind: str, package: str, rows: dict[str, str], synonyms: dict[str, str]
+    ) -> None:
         self.kind, self.package, self.rows = kind, package, rows
+        self.synonyms = synonyms
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name in self.rows
@@ -59,9 +66,11 @@ class Registry:
     def get(self, name: str) -> Any:
         """Return the class of a name; raise ValueError if the name is unknown."""
         if name not in self:
+            classes = {self.class_name(row).lower(): row for row in self.rows}
+            near = did_you_mean(name, self.rows, {**classes, **self.synonyms})
             raise ValueError(
                 f"The name of a {self.kind} must be one of {self.names()}, got "
-                f"{shown(name)}.{did_you_mean(name, self.rows)}"
+                f"{shown(name)}.{near}"
             )
         return getattr(import_module(self.home(name)), self.class_name(name))
 

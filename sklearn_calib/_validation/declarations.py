@@ -152,8 +152,14 @@ def validate_params(
     return decorate
 
 
-def did_you_mean(name: object, names: Iterable[Any]) -> str:
-    """Return " Did you mean 'x'?" for the closest of `names`, or an empty string."""
-    texts = {str(known): known for known in names}
-    close = get_close_matches(str(name), texts, n=1)
+def did_you_mean(
+    name: object, names: Iterable[Any], synonyms: dict[str, Any] | None = None
+) -> str:
+    """Return " Did you mean 'x'?" for the closest of `names`, or an empty string.
+
+    `synonyms` maps other texts, in lower case, to names.
+    """
+    texts = (synonyms or {}) | {str(known).lower(): known for known in names}
+    text = str(name).lower().replace("-", "_").replace(" ", "_")
+    close = get_close_matches(text, texts, n=1)
     return f" Did you mean {texts[close[0]]!r}?" if close else ""

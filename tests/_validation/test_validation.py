@@ -12,6 +12,8 @@ from sklearn_calib._validation.probabilities import (
     check_proba,
     check_sample_weight,
 )
+from sklearn_calib.calibrators._base.calibrator_names import CALIBRATORS
+from sklearn_calib.losses._base.loss_names import LOSSES
 
 
 def many_rows(*rows):
@@ -243,6 +245,15 @@ def test_did_you_mean():
     assert did_you_mean("neg_ec", ["neg_ece", "accuracy"]) == " Did you mean 'neg_ece'?"
     assert did_you_mean("0", [0, 1]) == " Did you mean 0?"
     assert did_you_mean("zzz", ["neg_ece", "accuracy"]) == ""
+    assert did_you_mean("Roc-AUC", ["rocket", "ROC_AUC"]) == " Did you mean 'ROC_AUC'?"
+
+
+@pytest.mark.parametrize("registry", [CALIBRATORS, LOSSES])
+def test_names_of_other_packages(registry):
+    classes = {registry.class_name(name): name for name in registry.names()}
+    for other, name in {**classes, **registry.synonyms}.items():
+        with pytest.raises(ValueError, match=rf"Did you mean '{name}'\?"):
+            registry.get(other.upper())
 
 
 @pytest.mark.parametrize("shape", [(1, 10**6), (10, 3), (100_000, 7)])

@@ -302,6 +302,8 @@ def test_get_scorer():
         ("ece", r"got 'ece'\. Did you mean 'neg_ece'\?"),
         ("neg_ec", r"got 'neg_ec'\. Did you mean 'neg_ece'\?"),
         ("acuracy", r"Did you mean 'accuracy'\?"),
+        ("neg_expected_calibration_error", r"Did you mean 'neg_ece'\?"),
+        ("NLL", r"Did you mean 'neg_log_loss'\?"),
         ("zzz", r"got 'zzz'\. Valid names are \['coverage_at_5_percent_risk', "),
         (["neg_ece"], r"The 'scoring' parameter of get_scorer .* Got \['neg_ece'\]"),
     ],

@@ -45,6 +45,22 @@ CALIBRATORS = Registry(
         "vector": "_linear.vector:VectorScaling",
         "venn_abers": "_one_vs_rest.venn_abers:VennAbers",
     },
+    # Of scikit-learn, netcal and probmetrics, and acronyms of papers.
+    {
+        "dircal": "dirichlet",
+        "ets": "ensemble_temperature",
+        "hb": "histogram",
+        "isotonic_regression": "isotonic",
+        "ivap": "venn_abers",
+        "logistic": "platt",
+        "ms": "matrix",
+        "sigmoid": "platt",
+        "sms": "structured_matrix",
+        "svs": "structured_vector",
+        "temp_scaling": "temperature",
+        "ts": "temperature",
+        "vs": "vector",
+    },
 )
 
 

@@ -164,10 +164,11 @@ class CalibratedClassifier(
         fold. Its parameter `from_logits` is set automatically. A name that
         :func:`get_calibrator_names` returns is a calibrator with its default
         parameters, one for each label of a multilabel problem: "auto" is an
-        :class:`AutoCalibrator`, for margins with other calibrators, see Notes. Any
-        other classifier is fitted with the logits as features. None leaves the
-        probabilities unchanged, for comparisons in a search. Other calibrators of
-        multilabel problems must be a `PerLabelCalibrator`.
+        :class:`AutoCalibrator`, for margins with other calibrators, see Notes, and
+        "platt" is what scikit-learn calls `method="sigmoid"`. Any other classifier is
+        fitted with the logits as features. None leaves the probabilities unchanged, for
+        comparisons in a search. Other calibrators of multilabel problems must be a
+        `PerLabelCalibrator`.
 
     cv : int, cross-validation generator or iterable, default=4
         Splitting strategy; an int is the number of stratified folds. The default does

@@ -41,6 +41,15 @@ LOSSES = Registry(
         "soft_binned_ece": "_penalties.soft_binned_ece:SoftBinnedECELoss",
         "weighted_mmce": "_penalties.mmce:WeightedMMCELoss",
     },
+    {
+        "bce": "cross_entropy",
+        "ce": "cross_entropy",
+        "flsd": "sample_dependent_focal",
+        "label_smoothing": "cross_entropy",
+        "log_loss": "cross_entropy",
+        "mse": "brier",
+        "nll": "cross_entropy",
+    },
 )
 
 

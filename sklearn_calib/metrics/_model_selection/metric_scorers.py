@@ -163,11 +163,11 @@ def find_scorer(scoring: str, parameter: str) -> Callable[..., float]:
         return deepcopy(_SCORERS[scoring])
     names = {*_SCORERS, *get_sklearn_scorer_names()}
     if scoring not in names:
-        negative = f"neg_{scoring}"
-        near = negative if negative in names else scoring
+        bare = {name.removeprefix("neg_"): name for name in names}
+        near = did_you_mean(scoring, sorted(names), {**bare, **_SYNONYMS})
         raise ValueError(
             f"{parameter} must be the name of a scorer, got {shown(scoring)}."
-            f"{did_you_mean(near, sorted(names))} Valid names are "
+            f"{near} Valid names are "
             f"{get_scorer_names()} and those of sklearn.metrics.get_scorer_names()."
         )
     return get_sklearn_scorer(scoring)
@@ -226,6 +226,20 @@ _worst_group_error.__name__ = "worst_group"
 # Options of scikit-learn's future calibration_error, which evaluates the positive
 # class. This is the default of `mode` for binary problems.
 _COMING = {"n_bins": "cube_root", "strategy": "quantile"}
+
+# What others call the metrics of scorers, for messages.
+_SYNONYMS = {
+    "brier": "neg_brier_score",
+    "calibration_error": "neg_ece",
+    "cross_entropy": "neg_log_loss",
+    "expected_calibration_error": "neg_ece",
+    "maximum_calibration_error": "neg_mce",
+    "neg_brier": "neg_brier_score",
+    "neg_expected_calibration_error": "neg_ece",
+    "neg_maximum_calibration_error": "neg_mce",
+    "neg_nll": "neg_log_loss",
+    "nll": "neg_log_loss",
+}
 
 _SCORERS = {
     "coverage_at_5_percent_risk": _positive(coverage_at_risk, max_risk=0.05),
