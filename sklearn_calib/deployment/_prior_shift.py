@@ -1,11 +1,13 @@
 """`PriorShiftClassifier`: a classifier adjusted to changed class frequencies."""
 
+import warnings
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._sklearn.doc_links import DocumentedEstimator
@@ -14,6 +16,7 @@ from sklearn_calib._sklearn.response import (
     clone_classifier,
     find_response,
     predict_scores,
+    unwrap,
 )
 from sklearn_calib._sklearn.rollback import restores
 from sklearn_calib._sklearn.training_data import (
@@ -42,6 +45,10 @@ from sklearn_calib.deployment._priors import (
     estimate_priors,
 )
 from sklearn_calib.deployment._reference import ReferenceLike, read_reference
+from sklearn_calib.estimators import CalibratedClassifier
+
+# Parameters of samplers and classifiers that change the class frequencies in training.
+CHANGE_PRIORS = ("sampling_strategy", "class_weight", "scale_pos_weight")
 
 
 class PriorShiftClassifier(
@@ -226,6 +233,13 @@ class PriorShiftClassifier(
         ValueError
             If `priors` or `train_priors` are not frequencies of the classes, a class
             is absent from y, or the classifier has no `predict_proba`.
+
+        Warns
+        -----
+        UserWarning
+            If `train_priors` is None and a sampler or class weights change the class
+            frequencies in training, unless a calibrator with an intercept for each
+            class undoes it.
         """
         self._validate_params()
         X, y, classes = check_training_data(X, y, self.estimator)
@@ -247,6 +261,15 @@ class PriorShiftClassifier(
         find_response(self.estimator_, "predict_proba")
         self.classes_ = classes
         copy_features(self.estimator_, self)
+        change = _change_of_priors(self.estimator_)
+        if change and self.train_priors is None:
+            warnings.warn(
+                "train_priors must be given if training changes the class frequencies, "
+                f"got None with {change}. The class frequencies in fit are used. Pass "
+                '"balanced" if all classes are equally frequent in training, '
+                "otherwise their frequencies.",
+                UserWarning,
+            )
         return self
 
     @restores()
@@ -392,3 +415,22 @@ class PriorShiftClassifier(
         if isinstance(self.estimator, FrozenEstimator):
             self.estimator = self.estimator_ = FrozenEstimator(self.estimator_)
         copy_features(self.estimator_, self)
+
+
+def _change_of_priors(classifier: Any) -> str:
+    """Return the parameter that changed the class frequencies in training, or ""."""
+    for each in unwrap(classifier):
+        if isinstance(each, CalibratedClassifier):
+            first = each.calibrated_classifiers_[0]
+            # Other calibrators are fitted to samples with the original frequencies.
+            alone = first.calibrator is None
+            is_kept = getattr(first.calibrator, "preserves_argmax", alone)
+            return _change_of_priors(first.estimator) if is_kept else ""
+        steps = each.steps if isinstance(each, Pipeline) else [("", each)]
+        for _, step in steps:
+            if isinstance(step, BaseEstimator):
+                params = step.get_params(deep=False)
+                for name in CHANGE_PRIORS:
+                    if params.get(name) is not None:
+                        return f"{name}={shown(params[name])} of {type(step).__name__}"
+    return ""

@@ -194,6 +194,28 @@ def test_samplers_of_imbalanced_learn_are_undone(name):
     assert model.predict_proba(X_new)[:, 1].mean() == pytest.approx(0.05, abs=0.015)
 
 
+def test_training_with_other_frequencies_is_not_ignored():
+    X, y = imbalanced(200)
+    weighted = LogisticRegression(class_weight="balanced")
+    imblearn = pytest.importorskip("imblearn", reason="imbalanced-learn is optional")
+    sampler = imblearn.over_sampling.RandomOverSampler(sampling_strategy=0.5)
+    resampled = imblearn.pipeline.make_pipeline(
+        StandardScaler(), sampler, LogisticRegression()
+    )
+    for model, change in {
+        FrozenEstimator(weighted.fit(X, y)): "class_weight='balanced' of Logistic",
+        resampled: "sampling_strategy=0.5 of RandomOverSampler",
+        CalibratedClassifier(resampled, "temperature", cv=2): "sampling_strategy=0.5",
+        CalibratedClassifier(resampled, None): "sampling_strategy=0.5",
+    }.items():
+        with pytest.warns(UserWarning, match=f"train_priors .* None with {change}"):
+            shift(model).fit(X, y)
+    # Platt scaling is fitted to samples with the original frequencies.
+    calibrated = CalibratedClassifier(resampled, "platt", cv=2)
+    proba = shift(calibrated).fit(X, y).predict_proba(X)
+    assert proba[:, 1].mean() == pytest.approx(y.mean(), abs=0.02)
+
+
 # With scikit-learn
 
 
