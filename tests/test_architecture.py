@@ -240,6 +240,17 @@ def test_packages_of_extras_are_imported_inside_functions(packages):
     }
 
 
+def test_pandas_is_imported_inside_functions():
+    """Except in one file, which is imported inside functions itself."""
+    slow = re.compile(r"pandas\b|sklearn_calib\.evaluation\._table\b")
+    found = {
+        name
+        for name, tree in trees().items()
+        if any(map(slow.match, imported_when_loaded(tree)))
+    }
+    assert found == {"evaluation/_table.py"}
+
+
 def test_onnx_is_imported_in_its_package_only():
     found = {name for name, tree in trees().items() if OF_ONNX & roots(tree)}
     assert {name.split("/")[0] for name in found} == {"onnx"}

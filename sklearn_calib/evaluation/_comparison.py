@@ -198,9 +198,6 @@ def compare(
     TypeError
         If `estimators` is not a dict, or there are options of a metric.
 
-    ImportError
-        If pandas is not installed.
-
     Warns
     -----
     UserWarning

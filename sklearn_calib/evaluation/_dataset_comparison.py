@@ -57,9 +57,6 @@ def compare_datasets(
         NaN, it is not known whether higher values of a metric are better, or
         `reference` is not one of at least two rows.
 
-    ImportError
-        If pandas is not installed.
-
     Warns
     -----
     UserWarning

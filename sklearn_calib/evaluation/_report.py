@@ -147,9 +147,6 @@ def calibration_report(
         probabilities, `groups` does not contain one group for each sample, or a group
         is named "overall" or has zero weight.
 
-    ImportError
-        If pandas is not installed.
-
     See Also
     --------
     compare : Several metrics of several classifiers.

@@ -145,9 +145,6 @@ def risk_report(
         does not contain probabilities, a threshold is not in (0, 1), or a group is
         named "overall" or has zero weight.
 
-    ImportError
-        If pandas is not installed.
-
     Warns
     -----
     UndefinedMetricWarning

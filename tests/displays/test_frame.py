@@ -1,7 +1,5 @@
 """Tables of what displays draw."""
 
-import sys
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -111,11 +109,3 @@ def test_epochs_of_confidences():
     bounds = {"bin_low": [0, 0.55], "bin_high": [0.55, 1]}
     expected = pd.DataFrame({"epoch": 1, "bin": [0, 1], **bounds, **quantities})
     pd.testing.assert_frame_equal(table, expected, check_dtype=False)
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_without_pandas(monkeypatch):
-    display = RiskCoverageDisplay.from_predictions(Y, PROBA)
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match="pandas"):
-        display.frame()

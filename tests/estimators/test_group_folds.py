@@ -1,6 +1,7 @@
 """Groups that the folds of a classifier's wrapper do not divide."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
@@ -82,7 +83,6 @@ def test_folds_do_not_divide_groups(wrapper):
 
 @wrappers
 def test_groups_of_any_kind(wrapper):
-    pd = pytest.importorskip("pandas")
     model = clone(wrapper)
     expected = model.fit(X, Y, groups=PATIENTS).predict_proba(X)
     names = [f"patient {number:02d}" for number in PATIENTS]

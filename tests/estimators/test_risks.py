@@ -4,6 +4,7 @@ import pickle
 from math import comb, e, exp, log
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import binom
 from sklearn.base import clone
@@ -328,7 +329,6 @@ def test_bad_risks(max_risk, cost_matrix, message):
 
 
 def test_costs_of_a_frame_are_in_the_order_of_the_classes():
-    pd = pytest.importorskip("pandas")
     labels = ["ant", "bee", "cat"]
     frame = pd.DataFrame(COST, index=labels, columns=labels)
     one = selective({"cost": 1}, cost_matrix=frame).fit(X, Y)

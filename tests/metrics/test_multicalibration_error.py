@@ -1,6 +1,5 @@
 """Multicalibration error: values of MCGrad, by definition, and its noise."""
 
-import sys
 from functools import partial
 from itertools import pairwise
 
@@ -204,12 +203,6 @@ def test_bad_input(change, message):
 def test_without_groups():
     with pytest.raises(TypeError, match=r"missing a required .*argument: 'groups'"):
         multicalibration_error([0, 1], [0.5, 0.5])
-
-
-def test_without_pandas(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match="pandas"):
-        multicalibration_error([0, 1], [0.5, 0.5], groups=[0, 1])
 
 
 def calibrated(rng, n_samples, sizes, beta):

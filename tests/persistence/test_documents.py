@@ -1,6 +1,7 @@
 """to_dict and from_dict restore every calibrator, and reject other classes."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -97,7 +98,6 @@ def test_booleans_and_one_column(through_json):
 
 
 def test_names_of_columns(through_json):
-    pd = pytest.importorskip("pandas")
     data = pd.DataFrame({"no": [0.2, 0.8, 0.6] * 10, "yes": [0.8, 0.2, 0.4] * 10})
     fitted = TemperatureScaling().fit(data, [1, 0, 1] * 10)
     again = from_dict(through_json(to_dict(fitted)))

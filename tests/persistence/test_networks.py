@@ -8,6 +8,7 @@ import sys
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from sklearn.base import clone
@@ -120,7 +121,6 @@ def test_images_with_batch_normalisation(tmp_path):
 
 
 def test_names_of_columns(table, tmp_path):
-    pd = pytest.importorskip("pandas")
     X = pd.DataFrame(table[0], columns=list("abcdef"))
     net = NeuralClassifier(**SMALL).fit(X, table[1])
     again = through_file(net, tmp_path)

@@ -120,11 +120,6 @@ class FrameMixin:
             `ClasswiseReliabilityDisplay` has the column "class", and
             `GroupReliabilityDisplay` the column "group". Displays of a training have
             the columns "epoch" and "bin", with all bins.
-
-        Raises
-        ------
-        ImportError
-            If pandas is not installed.
         """
         import pandas as pd
 

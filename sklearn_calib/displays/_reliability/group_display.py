@@ -219,9 +219,6 @@ class GroupReliabilityDisplay(ReliabilityPanels):
             probabilities, `groups` does not contain one group for each sample, or `ax`
             shows other groups.
 
-        ImportError
-            If pandas is not installed.
-
         Examples
         --------
         >>> from sklearn_calib.displays import GroupReliabilityDisplay

@@ -158,9 +158,6 @@ def per_group(
         If `groups`, `y_true` and `y_proba` have inconsistent numbers of samples, a
         group is named "overall", or a metric is named "n_samples".
 
-    ImportError
-        If pandas is not installed.
-
     See Also
     --------
     worst_group : The worst of these values, as one number.
@@ -381,9 +378,6 @@ def worst_group(
     ValueError
         If `groups`, `y_true` and `y_proba` have inconsistent numbers of samples, or no
         group has `min_samples` samples.
-
-    ImportError
-        If pandas is not installed.
 
     See Also
     --------

@@ -96,9 +96,6 @@ def multicalibration_error(
         If the labels do not match the columns of `y_proba`, `y_proba` contains values
         that are not probabilities, or `groups` does not have a row for each sample.
 
-    ImportError
-        If pandas is not installed.
-
     See Also
     --------
     cutoff_calibration_error : The error without groups.

@@ -116,9 +116,6 @@ def per_label(
         If `y_true` and `y_proba` do not have the same shape with one column for each
         label, or `y_true` contains values other than 0 and 1.
 
-    ImportError
-        If pandas is not installed, and `confidence_level` is given.
-
     See Also
     --------
     sklearn_calib.calibrators.PerLabelCalibrator : Calibrate each label separately.
