@@ -7,6 +7,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from sklearn_calib._missing_packages import explain_missing
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import did_you_mean
 
@@ -29,7 +30,8 @@ def lazy_names(
     def __getattr__(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        home = import_module(homes[name])
+        with explain_missing(name):
+            home = import_module(homes[name])
         return home if homes[name] == f"{package}.{name}" else getattr(home, name)
 
     return __getattr__, lambda: sorted(homes)
@@ -72,7 +74,9 @@ class Registry:
                 f"The name of a {self.kind} must be one of {self.names()}, got "
                 f"{shown(name)}.{near}"
             )
-        return getattr(import_module(self.home(name)), self.class_name(name))
+        with explain_missing(self.class_name(name)):
+            home = import_module(self.home(name))
+        return getattr(home, self.class_name(name))
 
     def home(self, name: str) -> str:
         """Return the module of a name."""

@@ -1,26 +1,41 @@
 """Run every metric, scorer and calibrator where torch and skorch cannot be imported.
 
-Prints the packages that each of the first steps loads, or asks for in vain, and all
-that are loaded, as JSON. test_without_torch.py runs this in a process of its own.
+    python tests/without_torch.py [--extras]
+
+Without `--extras`, matplotlib, skops and the packages of the extra "onnx" cannot be
+imported either. What needs one of them must name it, and how to install it. Prints the
+packages that each of the first steps loads, or asks for in vain, all that are loaded,
+and those that others need, as JSON. test_without_torch.py runs this in a process of its
+own, and .ci/run where these packages are not installed.
 """
 
 import inspect
 import json
+import pkgutil
+import re
 import sys
 import warnings
+from importlib import import_module
 from importlib.abc import MetaPathFinder
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
+ABSENT = {"skorch", "torch"}
+HAS_EXTRAS = sys.argv[1:] == ["--extras"]
+if not HAS_EXTRAS:
+    ABSENT |= {"matplotlib", "onnx", "onnxruntime", "onnxscript", "skl2onnx", "skops"}
+
 
 class Refuse(MetaPathFinder):
-    """Whoever asks for one of these packages is told that there is none."""
+    """Whoever asks for an absent package is told that there is none."""
 
     def __init__(self):
         self.asked_for = set()
 
     def find_spec(self, name, *_):
-        if name.split(".")[0] in {"skorch", "torch"}:
+        if name.split(".")[0] in ABSENT:
             self.asked_for.add(name)
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
@@ -41,13 +56,14 @@ from sklearn_calib._validation.labels import as_labels
 from sklearn_calib._validation.arrays import as_numbers
 as_numbers([[1, 2]], "X"), as_labels(["a"], "y")
 """,
-    "export of a calibrator": """
+}
+if HAS_EXTRAS:
+    STEPS["export of a calibrator"] = """
 from sklearn_calib import TemperatureScaling
 from sklearn_calib.onnx import to_onnx
 X = [[0.7, 0.3], [0.4, 0.6]] * 20
 assert to_onnx(TemperatureScaling().fit(X, [0, 0, 1, 1] * 10), X).graph.node
-""",
-}
+"""
 loaded = {}
 for name, step in STEPS.items():
     before = set(sys.modules)
@@ -59,6 +75,7 @@ print(json.dumps(loaded))
 import sklearn  # noqa: E402
 from sklearn.linear_model import LogisticRegression  # noqa: E402
 
+import sklearn_calib  # noqa: E402
 from sklearn_calib import (  # noqa: E402
     CalibratedClassifier,
     PredictionSetClassifier,
@@ -66,8 +83,11 @@ from sklearn_calib import (  # noqa: E402
     calibrators,
     deployment,
     displays,
+    estimators,
     evaluation,
+    losses,
     metrics,
+    onnx,
     persistence,
 )
 
@@ -106,6 +126,19 @@ DATA = {
 }
 
 
+def absent_package(function, *args, **options):
+    """Return the absent package that a call needs, which its error must name."""
+    try:
+        function(*args, **options)
+    except ModuleNotFoundError as error:
+        missing = error
+    else:
+        return None
+    words = f".+ needs {missing.name}, which is not installed: pip install .+"
+    assert re.fullmatch(words, str(missing)), missing
+    return missing.name
+
+
 def run_metric(name):
     """Call a metric with what it asks for by name."""
     function, options = getattr(metrics, name), dict(OPTIONS.get(name, {}))
@@ -127,18 +160,44 @@ with sklearn.config_context(enable_metadata_routing=True):
 for name in calibrators.get_calibrator_names():
     fitted = calibrators.get_calibrator(name)().fit(PROBA, CODES)
     persistence.from_dict(persistence.to_dict(fitted)).predict_proba(PROBA)
+with TemporaryDirectory() as folder:
+    sklearn_calib.save(fitted, Path(folder, "calibrator.json"))
+    sklearn_calib.load(Path(folder, "calibrator.json")).predict_proba(PROBA)
 CalibratedClassifier(LogisticRegression(), None).fit(X, CODES).predict_proba(X)
 selective = SelectiveClassifier(LogisticRegression(), coverage=0.8, abstain_label=-1)
 selective.fit(X, CODES).predict(X)
+estimators.choose_threshold(CODES > 0, PROBA[:, 1], max_risk=0.9)
 shift = deployment.PriorShiftClassifier(CLASSIFIER).fit(X, CODES)
 shift.adapt(X).predict(X)
 for name in displays.__all__:
     if hasattr(getattr(displays, name), "from_predictions"):
         method = getattr(displays, name).from_predictions
         needs_groups = "groups" in inspect.signature(method).parameters
-        method(CODES, PROBA, **({"groups": CODES > 0} if needs_groups else {}))
+        groups = {"groups": CODES > 0} if needs_groups else {}
+        absent = absent_package(method, CODES, PROBA, **groups)
+        assert absent == (None if HAS_EXTRAS else "matplotlib"), name
 evaluation.compare({"one": CLASSIFIER}, X[:30], CODES[:30], n_resamples=5)
 evaluation.evaluate_ood(CLASSIFIER, X, X + 3)
 evaluation.calibration_report(CODES, PROBA)
 evaluation.risk_report(CODES > 0, 1 - PROBA[:, 0], thresholds=[0.5], n_resamples=5)
 print(json.dumps(sorted({name.split(".")[0] for name in sys.modules})))
+
+calibrator = calibrators.get_calibrator("auto")().fit(PROBA, CODES)
+document = persistence.to_dict(calibrator)
+document["object"]["class"] = "NeuralClassifier"
+modules = [each.name for each in pkgutil.iter_modules(sklearn_calib.__path__)]
+topics = [import_module(f"sklearn_calib.{each}") for each in modules if each[0] != "_"]
+needed = {
+    f"{topic.__name__.rpartition('.')[2]}.{name}": absent_package(getattr, topic, name)
+    for topic in [sklearn_calib, *topics]
+    for name in topic.__all__
+}
+needed |= {
+    "from_dict of a network": absent_package(persistence.from_dict, document),
+    "get_loss": absent_package(losses.get_loss, "focal"),
+    "loss curve": absent_package(displays.LossCurveDisplay.from_loss, "focal"),
+    "plot of a calibrator": absent_package(calibrator.plot),
+    "to_onnx": absent_package(onnx.to_onnx, calibrator, PROBA),
+    "to_torch": absent_package(calibrator.to_torch),
+}
+print(json.dumps({name: package for name, package in needed.items() if package}))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
-from importlib.util import find_spec
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_calib._missing_packages import explain_missing
 from sklearn_calib._validation.arrays import as_array, first_line, is_instance, shown
 from sklearn_calib._validation.types import Array, Floats
 from sklearn_calib._version import __version__
@@ -22,12 +22,11 @@ from sklearn_calib._version import __version__
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-PACKAGES = ("onnx", "onnxruntime", "onnxscript", "skl2onnx")
-
 # The first version in which the axes of all reductions are inputs.
 OLDEST_OPSET = 18
 
 
+@explain_missing("to_onnx")
 def to_onnx(
     model: Any, X: ArrayLike, *, target_opset: int | None = None, atol: float = 1e-4
 ) -> ModelProto:
@@ -99,7 +98,6 @@ def to_onnx(
     >>> [output.name for output in proto.graph.output]
     ['label', 'probabilities']
     """
-    _check_installed()
     from sklearn_calib.onnx._converters import (
         corrected_trees,
         register,
@@ -125,15 +123,6 @@ def to_onnx(
         _check_proba(proba, expected, atol)
         _check_labels(labels, model.predict(X), expected, atol)
     return proto
-
-
-def _check_installed() -> None:
-    missing = [name for name in PACKAGES if find_spec(name) is None]
-    if missing:
-        raise ImportError(
-            f"to_onnx requires {', '.join(PACKAGES)}, but {', '.join(missing)} could "
-            'not be found. Install them with: pip install "sklearn-calib[onnx]".'
-        )
 
 
 def _check_model(model: Any) -> None:

@@ -138,7 +138,7 @@ def to_proto(
                 target_opset=target_opset,
                 options=options or None,  # for an empty dict, it searches the model
             )
-    except ConversionError:
+    except (ConversionError, ImportError):
         raise
     except Exception as error:
         if "Option 'raw_scores'" in str(error):
@@ -191,6 +191,7 @@ def typed(dtype: Any, shape: Sequence[Any]) -> Any:
 
 def network(graph: Graph, module: Any, X: Symbol, shape: tuple[int, ...]) -> Symbol:
     """Add a torch module to the graph; return its first output in float64."""
+    import onnxscript  # noqa: F401 - without it, torch raises an error of its own
     import torch
 
     # torch would take a batch size of 1 for a constant.

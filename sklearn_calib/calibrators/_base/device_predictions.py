@@ -12,6 +12,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_calib._expressions.eager import evaluate
+from sklearn_calib._missing_packages import explain_missing
 from sklearn_calib._validation.arrays import (
     as_real,
     convert_to_numpy,
@@ -155,8 +156,8 @@ class ArrayClassifierMixin(ClassifierMixin):
         torch.Size([2, 3])
         """
         check_is_fitted(self)
-        # Imported here, as calibrators do not need torch.
-        from sklearn_calib._torch.calibrator_module import CalibratorModule
+        with explain_missing("to_torch"):
+            from sklearn_calib._torch.calibrator_module import CalibratorModule
 
         return CalibratorModule(
             self._in_graph,

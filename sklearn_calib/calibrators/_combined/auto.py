@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._expressions.rows import softmax
 from sklearn_calib._expressions.symbol import Values
+from sklearn_calib._missing_packages import explain_missing
 from sklearn_calib._numerics.sample_blocks import Block, Blocks
 from sklearn_calib._sklearn.training_data import warn_of_absent_classes
 from sklearn_calib._solvers.blas import one_blas_thread
@@ -323,7 +324,8 @@ class AutoCalibrator(Calibrator):
         ax : matplotlib Axes
             The axes.
         """
-        from matplotlib import pyplot as plt
+        with explain_missing("AutoCalibrator.plot"):
+            from matplotlib import pyplot as plt
 
         names, losses, weights, _ = self.report_.values()
         if ax is None:

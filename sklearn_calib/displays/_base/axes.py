@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sklearn_calib._missing_packages import explain_missing
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -48,7 +50,8 @@ def axes_or_new(ax: Any, figsize: tuple[float, float]) -> Axes:
 
 def check_axes(ax: Any) -> None:
     """Raise TypeError for other than the axes of matplotlib."""
-    from matplotlib.axes import Axes
+    with explain_missing("A display"):
+        from matplotlib.axes import Axes
 
     if not isinstance(ax, Axes):
         raise TypeError(
@@ -59,13 +62,8 @@ def check_axes(ax: Any) -> None:
 
 def new_figure(figsize: tuple[float, float], layout: str) -> Figure:
     """Return a new figure without axes."""
-    try:
+    with explain_missing("A display"):
         import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError(
-            "Displays require matplotlib, which is not installed. "
-            "Install it with: pip install matplotlib"
-        ) from error
     return plt.figure(figsize=figsize, layout=layout)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from sklearn_calib._missing_packages import explain_missing
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import (
     Interval,
@@ -184,8 +185,9 @@ class LossCurveDisplay(FrameMixin):
         .. [2] L. Tao, M. Dong and C. Xu, "Dual Focal Loss for Calibration", ICML 2023,
            lemma 1.
         """
-        from sklearn_calib._torch.loss_curve import loss_curve
-        from sklearn_calib.losses import CalibrationLoss
+        with explain_missing("LossCurveDisplay"):
+            from sklearn_calib._torch.loss_curve import loss_curve
+            from sklearn_calib.losses import CalibrationLoss
 
         if not isinstance(loss, CalibrationLoss) or loss_params:
             loss = CalibrationLoss.build(loss, loss_params)
