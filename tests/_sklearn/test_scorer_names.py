@@ -7,10 +7,12 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from unittest.mock import patch
 
 import pytest
 import sklearn.metrics
+from sklearn.dummy import DummyClassifier
 from sklearn.metrics import _scorer
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.svm import SVC
@@ -101,11 +103,22 @@ def test_future_scikit_learn(monkeypatch, moved):
         register_again()
 
 
-def test_the_package_still_imports_where_scikit_learn_has_moved_the_names(monkeypatch):
-    monkeypatch.setattr(_scorer, "_SCORERS", ())
+def test_only_strings_stop_working_where_scikit_learn_has_moved_them(monkeypatch):
+    theirs = {**_scorer._SCORERS}
+    for name in get_scorer_names():
+        del theirs[name]
+    monkeypatch.setattr(_scorer, "_SCORERS", MappingProxyType(theirs))
     with patch.dict(sys.modules):
         for name in [name for name in sys.modules if name.startswith("sklearn_calib")]:
             del sys.modules[name]
         with pytest.warns(RuntimeWarning, match=r"Pass scoring=sklearn_calib\.metrics"):
             again = importlib.import_module("sklearn_calib")
         assert repr(again.TemperatureScaling()) == "TemperatureScaling()"
+        y = [0, 1, 0, 1]
+        scores = {
+            name: again.metrics.get_scorer(name) for name in ("neg_ece", "accuracy")
+        }
+        search = GridSearchCV(DummyClassifier(), {}, scoring=scores, refit=False, cv=2)
+        assert search.fit(y, y).cv_results_["mean_test_neg_ece"] == 0
+    with pytest.raises(ValueError, match="'neg_ece' is not a valid scoring value"):
+        cross_val_score(DummyClassifier(), y, y, scoring="neg_ece", cv=2)

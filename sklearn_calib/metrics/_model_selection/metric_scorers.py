@@ -98,6 +98,12 @@ def get_scorer(
         If no scorer has this name, or `pos_label` is passed for a scorer that does not
         evaluate the positive class.
 
+    Warnings
+    --------
+    Never select a model by its calibration error alone: predicting the class
+    frequencies for every sample is calibrated, and useless. Pass a proper score too,
+    and select by :func:`lowest_error_within_one_se`.
+
     Notes
     -----
     Scorers call `predict_proba` and pass `labels=estimator.classes_` to the metric. A
@@ -125,7 +131,8 @@ def get_scorer(
     `import sklearn_calib` registers the names with scikit-learn, so that
     `scoring="neg_ece"` works. The names are only known in processes that have imported
     the package. If a search is nested in a parallel one, pass the scorer instead of its
-    name.
+    name. If a new version of scikit-learn stores names elsewhere, the import warns, and
+    `scoring` takes the scorers only.
 
     Examples
     --------
