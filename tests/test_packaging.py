@@ -105,9 +105,31 @@ def test_a_version_is_released_under_its_tag_without_placeholders(tmp_path):
 def test_workflows_and_issue_templates_can_be_read():
     files = list((CHECKOUT / ".github").rglob("*.yml"))
     names = {path.stem for path in files if yaml.safe_load(path.read_text("utf-8"))}
-    expected = {"ci", "release", "bug_report", "feature_request", "config"}
+    expected = {
+        "bug_report",
+        "ci",
+        "config",
+        "dependabot",
+        "feature_request",
+        "release",
+    }
     if files:  # the sdist has no dotfiles
         assert names == expected
+
+
+def test_workflows_pin_actions_and_keep_no_credentials():
+    for path in (CHECKOUT / ".github" / "workflows").glob("*.yml"):
+        text = path.read_text("utf-8")
+        used = set(re.findall(r"uses: (.*)", text)) - {
+            "pypa/gh-action-pypi-publish@release/v1"
+        }
+        assert used, path
+        assert all(re.fullmatch(r".+@[0-9a-f]{40} # v[\d.]+", each) for each in used), (
+            used
+        )
+        assert text.count("actions/checkout@") == text.count(
+            "persist-credentials: false"
+        )
 
 
 def test_python_versions_agree():
