@@ -7,6 +7,7 @@ import shutil
 import sys
 import tomllib
 from importlib import metadata, resources
+from itertools import chain
 from pathlib import Path
 
 import jinja2
@@ -16,7 +17,8 @@ import yaml
 import sklearn_calib
 
 CHECKOUT = Path(__file__).parent.parent
-PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text("utf-8"))["project"]
+SETTINGS = tomllib.loads((CHECKOUT / "pyproject.toml").read_text("utf-8"))
+PROJECT = SETTINGS["project"]
 PINS = dict(
     line.lower().replace("_", "-").split("==")
     for line in (CHECKOUT / "constraints.txt").read_text("utf-8").splitlines()
@@ -24,7 +26,8 @@ PINS = dict(
 )
 REQUIREMENTS = [
     *PROJECT["dependencies"],
-    *(r for extra in PROJECT["optional-dependencies"].values() for r in extra),
+    *chain(*PROJECT["optional-dependencies"].values()),
+    *chain(*SETTINGS["dependency-groups"].values()),
 ]
 
 

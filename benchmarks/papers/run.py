@@ -12,9 +12,9 @@ Several processes can work at the same time, with different data or losses. The 
 are kept in `results/logits_output`. From these, `--rescore` computes the metrics again;
 rows without logits do not change. `verdicts.py` prints what the results say.
 
-`pip install -e ".[papers]"` installs the requirements. The data are read from the
-folder in the environment variable SKLEARN_CALIB_DATA, or from `shared/data` next to the
-checkout.
+`pip install -e ".[plot]" --group papers` installs the requirements. The data are read
+from the folder in the environment variable SKLEARN_CALIB_DATA, or from `shared/data`
+next to the checkout.
 """
 
 import argparse
