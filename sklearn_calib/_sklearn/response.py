@@ -26,6 +26,7 @@ from sklearn_calib._validation.arrays import (
     check_in_memory,
     check_unmasked,
     is_instance,
+    on_cpu,
     shown,
     without_gradient,
 )
@@ -120,9 +121,12 @@ def clone_classifier(estimator: Any) -> Any:
 
 
 def classes_of(classifier: Any) -> Any:
-    """Return the classes of a fitted classifier; raise ValueError if it has none."""
+    """Return the classes of a fitted classifier; raise ValueError if it has none.
+
+    Those of a classifier on another device are copied to the CPU.
+    """
     try:
-        return classifier.classes_
+        return on_cpu(classifier.classes_)
     except AttributeError as error:
         raise ValueError(
             "estimator must be a classifier that has classes_ after fit, got "

@@ -210,3 +210,14 @@ def test_predict_logits_is_used_on_request_only():
     calibrated = with_logits(WithLogits(), TemperatureScaling(), cv=2)
     inside = make_pipeline(StandardScaler(), calibrated)
     assert inside.fit(X, y).score(X, y) > 0.5
+
+
+def test_a_frozen_classifier_of_another_device_is_calibrated(on_device):
+    X, y = make_data(60)
+
+    def predict(X, y):
+        frozen = FrozenEstimator(LinearDiscriminantAnalysis().fit(X, y))
+        return CalibratedClassifier(frozen, "temperature").fit(X, y).predict_proba(X)
+
+    proba = predict(on_device(X), on_device(y))
+    np.testing.assert_allclose(proba, predict(X, y), rtol=1e-9)
