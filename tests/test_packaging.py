@@ -9,6 +9,7 @@ import tomllib
 from importlib import metadata, resources
 from itertools import chain
 from pathlib import Path
+from types import SimpleNamespace
 
 import jinja2
 import pytest
@@ -133,6 +134,22 @@ def test_workflows_pin_actions_and_keep_no_credentials():
         assert text.count("actions/checkout@") == text.count(
             "persist-credentials: false"
         )
+
+
+def test_nox_runs_the_commands_of_the_table(monkeypatch):
+    sessions, ran = {}, []
+    nox = SimpleNamespace(
+        options=SimpleNamespace(),
+        session=lambda run, name: sessions.update({name: run}),
+    )
+    monkeypatch.setitem(sys.modules, "nox", nox)
+    runpy.run_path(str(CHECKOUT / "noxfile.py"))
+    assert {*nox.options.sessions} < {*sessions}
+    for run in sessions.values():
+        run(SimpleNamespace(run=lambda *words: ran.append(words), posargs=["--more"]))
+    assert {("ruff", "format"), ("python", "-m", "mypy", "--more")} < {*ran}
+    scripts = [CHECKOUT / word for words in ran for word in words if word[-3:] == ".py"]
+    assert all(script.is_file() for script in scripts)
 
 
 def test_python_versions_agree():
