@@ -13,12 +13,11 @@ a checkout, or without a package that the tests need, no test is run.
 import argparse
 import os
 import sys
-from collections import Counter
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
-import pytest
+import foreign_tests
 import torch
 
 # The tests that use the classifier in this process.
@@ -27,8 +26,6 @@ FILES = (
     *("test_helper.py", "test_net.py", "test_scoring.py", "test_utils.py"),
 )
 
-# The names of the tests that show a difference, without their parameters. If a class is
-# named, all of its tests fail for this reason.
 DIFFERENCES = {
     "`partial_fit` trains for one epoch, and holds out no validation data": """
         test_activation_recs_general_content test_activation_recs_values
@@ -121,28 +118,6 @@ DIFFERENCES = {
 }
 
 
-class Outcomes:
-    """Plugin of pytest that collects the outcomes of the tests."""
-
-    def __init__(self):
-        self.failed, self.n_passed = [], 0
-
-    def pytest_runtest_logreport(self, report):
-        if report.failed:
-            self.failed.append(report.nodeid)
-        self.n_passed += report.passed and report.when == "call"
-
-
-def reason_of(test):
-    """Return the reason why a test fails, and its name there, or None for both."""
-    *_, owner, name = test.partition("[")[0].split("::")
-    for each in (owner, name):
-        for reason, names in DIFFERENCES.items():
-            if each in names.split():
-                return reason, each
-    return None, None
-
-
 def missing(checkout):
     """Return why the tests cannot be run, or None."""
     if not (checkout / "skorch" / "tests").is_dir():
@@ -158,29 +133,7 @@ def run(checkout):
     os.chdir(checkout)
     torch.set_num_threads(1)
     import_module("skorch_adapter").substitute()
-    outcomes = Outcomes()
-    # Without the configuration of skorch, which measures coverage.
-    options = ["-q", "-c", os.devnull, "--rootdir", str(checkout), "--tb=line"]
-    options += ["-p", "no:cacheprovider", "-p", "no:warnings"]
-    pytest.main(options + [f"skorch/tests/{f}" for f in FILES], plugins=[outcomes])
-    return outcomes
-
-
-def report(outcomes):
-    """Print the failed tests by reason; return whether all are expected to fail."""
-    found = {test: reason_of(test) for test in outcomes.failed}
-    counts = Counter(reason for reason, _ in found.values())
-    print(f"\n{outcomes.n_passed} tests pass, {len(found)} fail:\n")
-    for reason in DIFFERENCES:
-        print(f"{counts[reason]:>5}  {reason}")
-    unknown = [test for test, (reason, _) in found.items() if reason is None]
-    for test in unknown:
-        print(f"\nfails without a reason: {test}")
-    expected = {name for names in DIFFERENCES.values() for name in names.split()}
-    passed = expected - {name for _, name in found.values()}
-    for name in sorted(passed):
-        print(f"\npasses, so remove its reason: {name}")
-    return not (unknown or passed)
+    return foreign_tests.run(checkout / "skorch" / "tests", FILES)
 
 
 def main():
@@ -192,7 +145,7 @@ def main():
     if reason is not None:
         print(f"Skipped: {reason}.")
         return 0
-    return int(not report(run(checkout)))
+    return int(not foreign_tests.report(run(checkout), DIFFERENCES))
 
 
 if __name__ == "__main__":
