@@ -301,10 +301,18 @@ def column_classes(y_true: ArrayLike, labels: ArrayLike | None) -> Array:
     return as_labels(labels, "labels")
 
 
+def as_list(classes: Array) -> list[Any]:
+    """Return labels as objects of Python, but dates and durations as those of numpy.
+
+    Python has no nanoseconds: numpy would return integers.
+    """
+    return [*classes] if classes.dtype.kind in "Mm" else classes.tolist()
+
+
 def code_of_label(label: Any, classes: Array) -> int | None:
     """Return the column of a label, or None if it is not one of the classes."""
     # Arrays of integers cannot be compared with integers of more than 64 bits.
-    for code, other in enumerate(classes.tolist()):
+    for code, other in enumerate(as_list(classes)):
         if np.ndim(label) == 0 and other == label:
             return code
     return None

@@ -29,6 +29,7 @@ from sklearn_calib._validation.declarations import StrOptions
 from sklearn_calib._validation.fit_warnings import warn
 from sklearn_calib._validation.labels import (
     as_labels,
+    as_list,
     check_indicator,
     check_label_columns,
     code_of_label,
@@ -291,7 +292,7 @@ def positive_code(pos_label: Any, mode: str | None, classes: Array) -> int:
     code = code_of_label(pos_label, classes)
     if code is None:
         raise ValueError(
-            f"pos_label must be one of {shown(classes.tolist())}, got "
+            f"pos_label must be one of {shown(as_list(classes))}, got "
             f"{shown(pos_label)}. Pass the label of the class to evaluate."
         )
     return code
@@ -561,7 +562,7 @@ def choose_positive(y_true: Any, y_proba: Any, labels: Any, pos_label: Any) -> A
     others = y_true[y_true != y_true[:1]]
     if not len(others) or (others != others[0]).any() or isinstance(others[0], Number):
         return None
-    classes = sorted([*y_true[:1].tolist(), *others[:1].tolist()])
+    classes = sorted(as_list(y_true[:1]) + as_list(others[:1]))
     warn(
         "pos_label or labels should be passed with a 1-d y_proba if the labels are not "
         f"numbers, got neither. The class is taken to be {classes[1]!r}. Pass "

@@ -12,6 +12,7 @@ from sklearn_calib._numerics.softmax import softmax
 from sklearn_calib._solvers.stacking import stacking_weights
 from sklearn_calib._validation.arrays import as_numbers, is_instance, shown
 from sklearn_calib._validation.declarations import INTERVAL, validate_params
+from sklearn_calib._validation.labels import as_list
 from sklearn_calib._validation.probabilities import (
     ROW_SUM_TOLERANCE,
     check_proba,
@@ -396,7 +397,7 @@ def check_priors(
     priors: Any, classes: Array, name: str, *, may_be_zero: bool = False
 ) -> Floats:
     """Return priors, given by label or in the order of the classes, as an array."""
-    labels = classes.tolist()
+    labels = as_list(classes)
     if _are_by_label(priors):
         priors = dict(priors)  # of a Series, the result of value_counts
         if set(priors) != set(labels):
@@ -422,7 +423,7 @@ def check_priors(
             f"{values.sum():.6g}. Divide them by their sum."
         )
     if not (may_be_zero or values.all()):
-        absent = classes[values == 0].tolist()
+        absent = as_list(classes[values == 0])
         raise ValueError(
             f"{name} must be positive, got 0 for the classes {shown(absent)}. Pass the "
             "class frequencies with which the classifier was trained."

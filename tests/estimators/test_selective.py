@@ -23,7 +23,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_calib import CalibratedClassifier, TemperatureScaling
+from sklearn_calib.deployment._priors import check_priors
 from sklearn_calib.estimators import SelectiveClassifier
+from sklearn_calib.metrics import expected_calibration_error
 
 CONFIDENCES = ["l2_norm", "margin", "msp", "negative_entropy", "negative_gini"]
 NAMES = np.array(["ant", "bee", "cat"])
@@ -352,3 +354,27 @@ def test_pandas():
         model.predict(frame), expected.predict(frame.to_numpy())
     )
     assert model.score(frame, target) == expected.score(frame.to_numpy(), target)
+
+
+@pytest.mark.parametrize("kind", [np.datetime64, np.timedelta64])
+def test_dates_and_durations_as_labels(kind):
+    """NaT stands for abstentions; nanoseconds, as in pandas, do not become integers."""
+    X, y = make_data(200, n_classes=2)
+    classes = np.array([3, 5]).astype(kind(1, "ns").dtype)
+    model = SelectiveClassifier(
+        FrozenEstimator(GaussianNB().fit(X, classes[y])),
+        max_risk={"false_negative_rate": {classes[0]: 0.1}},
+    ).fit(X, classes[y])
+    predicted, accepted = model.predict(X), model.accepts(X)
+    assert predicted.dtype == classes.dtype
+    np.testing.assert_array_equal(np.isnat(predicted), ~accepted)
+    assert not accepted.all()
+    proba = model.predict_proba(X)[:, 0]
+    error = expected_calibration_error(classes[y], proba, pos_label=classes[0])
+    assert error == expected_calibration_error(y == 0, proba)
+    priors = {classes[1]: 0.25, classes[0]: 0.75}
+    np.testing.assert_array_equal(check_priors(priors, classes, "priors"), [0.75, 0.25])
+    with pytest.raises(ValueError, match=rf"a {kind.__name__}, .* got -1.*NaT"):
+        clone(model).set_params(abstain_label=-1).fit(X, classes[y])
+    with pytest.raises(ValueError, match="must not be one of the classes"):
+        clone(model).set_params(abstain_label=classes[0]).fit(X, classes[y])

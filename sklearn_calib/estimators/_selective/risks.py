@@ -10,6 +10,7 @@ import numpy as np
 
 from sklearn_calib._validation.arrays import as_numbers, is_instance, shown
 from sklearn_calib._validation.declarations import did_you_mean
+from sklearn_calib._validation.labels import as_list
 from sklearn_calib._validation.types import Array, Floats, Ints
 
 # Rates among the samples of a predicted class, and of a true class.
@@ -102,7 +103,7 @@ def measure(
 def _resolve(key: Any, goal: Any, cost_matrix: Any, classes: Array) -> list[Risk]:
     """Return the risk of one item of `max_risk`, or those of several classes."""
     if isinstance(key, str) and key in PER_CLASS:
-        labels = classes.tolist()
+        labels = as_list(classes)
         limits = goal if isinstance(goal, dict) else dict.fromkeys(labels, goal)
         unknown = [label for label in limits if label not in labels]
         if unknown or not limits:

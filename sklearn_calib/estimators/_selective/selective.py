@@ -117,10 +117,10 @@ class SelectiveClassifier(
         zero. "p_norm" [3]_ is the largest logit minus the mean logit of the sample,
         divided by the 4-norm of the logits minus their mean, for three classes or more.
 
-    abstain_label : str or number, default=None
-        Label that `predict` returns for abstentions: a string if the labels are
-        strings, a number if they are numbers, and not one of the classes. None means
-        "abstain" for strings; for numbers the label must be given.
+    abstain_label : str, number, datetime64 or timedelta64, default=None
+        Label that `predict` returns for abstentions, of the type of the labels, and not
+        one of the classes. None means "abstain" for strings, and NaT for dates and
+        durations, which `np.isnat` finds; for numbers the label must be given.
 
     cv : int, cross-validation generator or iterable, default=5
         Splitting strategy for the held-out predictions; an int is the number of
@@ -140,7 +140,7 @@ class SelectiveClassifier(
     estimator_ : estimator
         The classifier, fitted to all data.
 
-    abstain_label_ : str or number
+    abstain_label_ : str, number, datetime64 or timedelta64
         The label that `predict` returns for abstentions.
 
     threshold_ : float
@@ -247,7 +247,7 @@ class SelectiveClassifier(
         cost_matrix: ArrayLike | None = None,
         delta: float = 0.05,
         confidence: str | Callable[..., Any] = "msp",
-        abstain_label: str | float | None = None,
+        abstain_label: str | float | np.datetime64 | np.timedelta64 | None = None,
         cv: SplitterLike = 5,
         n_jobs: int | None = None,
         verbose: int = 0,

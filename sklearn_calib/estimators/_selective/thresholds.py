@@ -13,6 +13,7 @@ from scipy.special import betaincc, rel_entr
 from sklearn_calib._numerics.confidence import check_confidence
 from sklearn_calib._validation.arrays import as_numbers, shorten, shown
 from sklearn_calib._validation.declarations import BETWEEN_0_AND_1, validate_params
+from sklearn_calib._validation.labels import as_list, code_of_label
 from sklearn_calib._validation.types import Ints
 from sklearn_calib.estimators._selective.risks import resolve_risks
 
@@ -311,21 +312,30 @@ def _refuse_max_risk(risks, lowest, delta, n_samples):
     )
 
 
+# By the kind of the labels' dtype: the type of the label for abstaining, its name, and
+# an example, which is the default unless the labels are numbers.
+ABSTAIN_LABELS = {
+    "U": (str, "string", "abstain"),
+    "M": (np.datetime64, "datetime64", np.datetime64("NaT")),
+    "m": (np.timedelta64, "timedelta64", np.timedelta64("NaT")),
+}
+ABSTAIN_NUMBER = Real, "number", -1
+
+
 def resolve_abstain_label(label, classes):
     """Return the label for abstaining, of the classes' type and different from them."""
-    known = classes.tolist()
-    is_text = isinstance(known[0], str)
-    if label is None and is_text:
-        label = "abstain"
-    if not isinstance(label, str if is_text else Real):
-        wanted, example = ("string", '"abstain"') if is_text else ("number", "-1")
+    kind = "U" if isinstance(classes[0], str) else classes.dtype.kind
+    wanted, name, example = ABSTAIN_LABELS.get(kind, ABSTAIN_NUMBER)
+    if label is None and kind in ABSTAIN_LABELS:
+        label = example
+    if not isinstance(label, wanted):
         raise ValueError(
-            f"abstain_label must be a {wanted}, like the labels, got {shown(label)}. "
-            f"Choose one that is not a class, such as {example}."
+            f"abstain_label must be a {name}, like the labels, got {shown(label)}. "
+            f"Choose one that is not a class, such as {example!r}."
         )
-    if label in known:
+    if code_of_label(label, classes) is not None:
         raise ValueError(
-            f"abstain_label must not be one of the classes {shown(known)}, got "
-            f"{shown(label)}. Choose another label."
+            f"abstain_label must not be one of the classes {shown(as_list(classes))}, "
+            f"got {shown(label)}. Choose another label."
         )
     return label

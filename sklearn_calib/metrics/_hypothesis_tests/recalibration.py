@@ -25,7 +25,7 @@ from sklearn_calib._validation.declarations import (
     validate_params,
 )
 from sklearn_calib._validation.fit_warnings import warn
-from sklearn_calib._validation.labels import code_of_label, column_classes
+from sklearn_calib._validation.labels import as_list, code_of_label, column_classes
 from sklearn_calib._validation.samples import TESTED, effective_weights, read_samples
 from sklearn_calib._validation.types import Array, Floats, Ints, Seed
 from sklearn_calib.metrics._hypothesis_tests.cluster_scores import (
@@ -269,7 +269,7 @@ def reference_code(reference: Any, classes: Array) -> int:
     code = code_of_label(reference, classes)
     if code is None:
         raise ValueError(
-            f"reference must be one of {shown(classes.tolist())}, got "
+            f"reference must be one of {shown(as_list(classes))}, got "
             f"{shown(reference)}. Pass the label of the class with which to compare "
             "the others."
         )
