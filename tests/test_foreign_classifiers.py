@@ -345,6 +345,18 @@ class Normalised(OneVsAll):
         return preprocessing.normalize(super().predict_proba(X), norm="l1")
 
 
+def test_half_precision_is_named():
+    """Naive Bayes keeps the precision of X, and its logarithms are large."""
+    X, y = data(3)
+    half = (X + 9).astype(np.float16)
+    for scale, got in ((1, "a row that sums to"), (300, "NaN")):
+        with (
+            np.errstate(all="ignore"),
+            pytest.raises(ValueError, match=f"got {got}.*half .* Pass X as float32"),
+        ):
+            TEMPERATURE(GaussianNB()).fit(scale * half, y)
+
+
 def test_rows_that_do_not_sum_to_one():
     """What the message says works, and is not said where it would not."""
     X, y = data(3)

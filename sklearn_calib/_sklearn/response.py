@@ -264,7 +264,12 @@ def _check_returned_proba(values: Array, kind: str) -> Floats:
         return check_proba(values, name=f"predict_proba of {kind}", allow_1d=True)
     except ValueError as error:
         # A comparison with NaN is False.
-        if values.min(initial=0) < 0 or values.max(initial=1) > 1:
+        if values.dtype == np.float16:
+            hint = (
+                f" {kind} calculates in half precision, as X is float16, which is not "
+                "accurate enough. Pass X as float32."
+            )
+        elif values.min(initial=0) < 0 or values.max(initial=1) > 1:
             hint = (
                 f" If {kind} returns logits, as boosting with a custom objective "
                 "does, return them from decision_function of a subclass with "
