@@ -267,8 +267,11 @@ def _constraints():
     return found
 
 
-def test_a_switch_is_not_a_number():
-    """Python counts True as an integer, which numpy and torch take for no size."""
+def test_other_numbers():
+    """Python counts True as an integer, which numpy and torch take for no size.
+
+    SciPy has no functions for extended precision.
+    """
     tried = 0
     for owner, constraints in _constraints().items():
         for name, allowed in constraints.items():
@@ -276,8 +279,9 @@ def test_a_switch_is_not_a_number():
             if not intervals or "boolean" in allowed:
                 continue
             tried += 1
-            with pytest.raises(InvalidParameterError, match=f"'{name}' parameter"):
-                validate_parameter_constraints(constraints, {name: True}, owner)
+            for value in (True, np.longdouble(0.5)):
+                with pytest.raises(InvalidParameterError, match=f"'{name}' parameter"):
+                    validate_parameter_constraints(constraints, {name: value}, owner)
     assert tried > 80
 
 

@@ -222,7 +222,7 @@ def _error_of_dtype(dtype: Any) -> Problem:
         return ValueError, f"Complex data not supported, got {dtype}"
     if dtype.kind in "SUT":
         return ValueError, f"could not convert string to float, got {dtype}"
-    if dtype.kind in "Mm" or getattr(dtype, "names", None):
+    if dtype.kind in "Mm" or issubclass(dtype.type, np.void):
         return TypeError, f"{dtype} is not numeric"
     return None
 

@@ -8,6 +8,7 @@ from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
 from sklearn.utils._param_validation import (
     HasMethods as HasMethods,
     Interval as NumericInterval,
@@ -106,10 +107,14 @@ def interval_kind(metric: Metric) -> tuple[IntervalKind, dict[str, Any]]:
 
 
 class Interval(NumericInterval):
-    """scikit-learn's `Interval`, except that booleans are not accepted as integers."""
+    """scikit-learn's `Interval`, without booleans as integers and extended precision.
+
+    SciPy has no functions for extended precision.
+    """
 
     def is_satisfied_by(self, val: Any) -> bool:
-        return not isinstance(val, bool) and super().is_satisfied_by(val)
+        is_other = isinstance(val, bool | np.longdouble)
+        return not is_other and super().is_satisfied_by(val)
 
 
 COUNT = [Interval(Integral, 1, None, closed="left")]

@@ -272,6 +272,11 @@ def as_labels(y: Any, name: str) -> Array:
             f"{name} should be a 1d array of labels, got {kind} instead. Pass a list "
             "or an array with one label for each sample."
         )
+    if issubclass(y.dtype.type, np.void):
+        raise TypeError(
+            f"{name} must contain labels such as numbers or strings, got {y.dtype}. "
+            "Pass one field of a structured array."
+        )
     if y.dtype.kind != "O":
         return y
     if _check_one_kind(types_of(y), name) not in LABEL_KINDS[:2]:

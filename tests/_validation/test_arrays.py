@@ -52,6 +52,7 @@ def test_objects_that_are_numbers():
             "UTC.* is not numeric",
         ),
         (np.zeros(2, [("a", float)]), TypeError, "is not numeric"),
+        (np.zeros(2, "V8"), TypeError, r"\|V8 is not numeric"),
         (np.array([{}], object), TypeError, "a string or a real number, not 'dict'"),
         ({1.0}, TypeError, "a string or a real number, not 'set'"),
         ([[1, 2], [3]], ValueError, "have rows of equal length: .*inhomog"),
@@ -104,6 +105,9 @@ def test_labels():
     for y in ({0, 1}, None, np.array(3)):
         with pytest.raises(ValueError, match="y should be a 1d array of labels, got"):
             as_labels(y, "y")
+    for dtype in ("V8", [("a", int)]):
+        with pytest.raises(TypeError, match="y must contain labels such as numbers"):
+            as_labels(np.zeros(2, dtype), "y")
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,7 @@ def _resolve(key: Any, goal: Any, cost_matrix: Any, classes: Array) -> list[Risk
 def _risk(key: Any, limit: Any, losses: Any, **options: Any) -> Risk:
     """Return a risk after checking its limit."""
     risk = Risk(key, limit, losses, **options)
-    is_number = isinstance(limit, Real) and not isinstance(limit, bool)
+    is_number = isinstance(limit, Real) and not isinstance(limit, bool | np.longdouble)
     if is_number and 0 < limit < risk.highest:
         return risk
     raise ValueError(
