@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 import sklearn_calib
+from sklearn_calib._missing_packages import INSTALLED_TOGETHER
 
 CHECKOUT = Path(__file__).parent.parent
 SETTINGS = tomllib.loads((CHECKOUT / "pyproject.toml").read_text("utf-8"))
@@ -51,6 +52,26 @@ def test_tested_version_is_pinned_and_above_the_lower_bound(requirement):
     if not name.startswith("sklearn-calib"):
         assert name in PINS, f"add {name} to constraints.txt"
         assert as_numbers(PINS[name]) >= as_numbers(bound)
+
+
+def names(requirements):
+    """Return the names of packages without their lower bounds."""
+    return [requirement.partition(">=")[0] for requirement in requirements]
+
+
+def test_the_page_installs_all_dependencies_but_torch_and_skorch():
+    page = (CHECKOUT / "doc" / "deploy.md").read_text(encoding="utf-8")
+    section = page.split("\n## Without PyTorch\n")[1]
+    listed = re.search(r"-c constraints\.txt (.*?) && ", section)[1].split()
+    assert sorted([*listed, "skorch", "torch"]) == names(PROJECT["dependencies"])
+
+
+def test_missing_packages_are_those_of_the_project():
+    extras = PROJECT["optional-dependencies"]
+    groups = {packages[0]: packages for packages in INSTALLED_TOGETHER}
+    assert sorted(groups.pop("onnx")) == names(extras["onnx"])
+    others = names([*PROJECT["dependencies"], *extras["plot"]])
+    assert {name for packages in groups.values() for name in packages} <= {*others}
 
 
 def read_recipe(text):
