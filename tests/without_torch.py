@@ -157,11 +157,12 @@ with sklearn.config_context(enable_metadata_routing=True):
         is_of_groups = scorer.get_metadata_routing().score.requests.get("groups")
         classifier = SETS if scorer.needs_sets else CLASSIFIER
         scorer(classifier, X, CODES, **({"groups": CODES} if is_of_groups else {}))
+fitted = {}
 for name in calibrators.get_calibrator_names():
-    fitted = calibrators.get_calibrator(name)().fit(PROBA, CODES)
-    persistence.from_dict(persistence.to_dict(fitted)).predict_proba(PROBA)
+    fitted[name] = calibrators.get_calibrator(name)().fit(PROBA, CODES)
+    persistence.from_dict(persistence.to_dict(fitted[name])).predict_proba(PROBA)
 with TemporaryDirectory() as folder:
-    sklearn_calib.save(fitted, Path(folder, "calibrator.json"))
+    sklearn_calib.save(fitted["auto"], Path(folder, "calibrator.json"))
     sklearn_calib.load(Path(folder, "calibrator.json")).predict_proba(PROBA)
 CalibratedClassifier(LogisticRegression(), None).fit(X, CODES).predict_proba(X)
 selective = SelectiveClassifier(LogisticRegression(), coverage=0.8, abstain_label=-1)
@@ -182,8 +183,7 @@ evaluation.calibration_report(CODES, PROBA)
 evaluation.risk_report(CODES > 0, 1 - PROBA[:, 0], thresholds=[0.5], n_resamples=5)
 print(json.dumps(sorted({name.split(".")[0] for name in sys.modules})))
 
-calibrator = calibrators.get_calibrator("auto")().fit(PROBA, CODES)
-document = persistence.to_dict(calibrator)
+document = persistence.to_dict(fitted["auto"])
 document["object"]["class"] = "NeuralClassifier"
 modules = [each.name for each in pkgutil.iter_modules(sklearn_calib.__path__)]
 topics = [import_module(f"sklearn_calib.{each}") for each in modules if each[0] != "_"]
@@ -196,8 +196,8 @@ needed |= {
     "from_dict of a network": absent_package(persistence.from_dict, document),
     "get_loss": absent_package(losses.get_loss, "focal"),
     "loss curve": absent_package(displays.LossCurveDisplay.from_loss, "focal"),
-    "plot of a calibrator": absent_package(calibrator.plot),
-    "to_onnx": absent_package(onnx.to_onnx, calibrator, PROBA),
-    "to_torch": absent_package(calibrator.to_torch),
+    "plot of a calibrator": absent_package(fitted["auto"].plot),
+    "to_onnx": absent_package(onnx.to_onnx, fitted["temperature"], PROBA),
+    "to_torch": absent_package(fitted["auto"].to_torch),
 }
 print(json.dumps({name: package for name, package in needed.items() if package}))
