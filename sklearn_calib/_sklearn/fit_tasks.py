@@ -10,7 +10,10 @@ from sklearn.frozen import FrozenEstimator
 from sklearn_calib._validation.types import Function
 
 try:
-    from sklearn.callback import CallbackSupportMixin, with_callbacks as _with_callbacks
+    from sklearn.callback import (
+        CallbackSupportMixin as CallbackSupportMixin,  # of the package's classes
+        with_callbacks as _with_callbacks,
+    )
 except ImportError:
 
     class _NoTask:

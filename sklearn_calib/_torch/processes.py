@@ -5,7 +5,7 @@ All processes have the same mini-batches. Each computes the logits of its part, 
 all scores are then those of a single process.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import prod
 from typing import Any
 
@@ -19,6 +19,7 @@ from torch.nn.functional import pad
 from torch.nn.parallel import DistributedDataParallel
 
 from sklearn_calib._validation.arrays import row_blocks, shown
+from sklearn_calib._validation.types import Floats
 
 
 def unwrapped(module: Any) -> Any:
@@ -128,13 +129,14 @@ def _checksum(values: Tensor) -> float:
     return (values @ places).item()
 
 
-def concatenate_logits(batches):
+def concatenate_logits(batches: Iterable[Any]) -> Floats:
     """Return the outputs of a network for each batch as one float64 array.
 
     The memory grows in place, which that of an array does not since numpy 2.5. A list
     of outputs would stay in memory beside the result.
     """
-    memory, shape = bytearray(), ()
+    memory = bytearray()
+    shape: tuple[int, ...] = ()
     for batch in batches:
         output = batch[0] if isinstance(batch, tuple) else batch
         # numpy reads single precision, but not bfloat16.
@@ -145,7 +147,7 @@ def concatenate_logits(batches):
     return np.frombuffer(memory).reshape(-1, *shape)
 
 
-def predict_batch(net, batch, training=False):
+def predict_batch(net: Any, batch: Any, training: bool = False) -> Any:
     """Return the output of a network for a mini-batch, as `evaluation_step` does.
 
     The `evaluation_step` of skorch's mixin for accelerate gathers the outputs of all

@@ -53,12 +53,12 @@ class IntervalKind:
     # that its interval is computed as for any function.
     unless: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     # Options of `ece_interval` that give the metric, or None if it has no bins.
-    bins: dict | None = None
+    bins: dict[str, Any] | None = None
     # Power of the error to which noise adds: 2 for means of absolute gaps, 1 for
     # metrics that are already based on squared gaps.
     power: int = 2
     # Options with which the metric returns the squared error.
-    squared: dict = field(default_factory=dict)
+    squared: dict[str, Any] = field(default_factory=dict)
     # Whether the error is the largest cumulated gap, without bins.
     is_cumulated: bool = False
     # Whether the arguments are two samples of scores instead of labels and
@@ -68,7 +68,7 @@ class IntervalKind:
     takes_metric: bool = False
 
 
-_KINDS: dict[Callable, IntervalKind] = {}
+_KINDS: dict[Callable[..., Any], IntervalKind] = {}
 _RESAMPLED = IntervalKind()
 
 

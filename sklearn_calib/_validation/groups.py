@@ -27,7 +27,7 @@ def group_members(groups: Any, n_samples: int) -> dict[Any, Any]:
     codes = encode_groups(frame, values)
     distinct, index = np.unique(codes, axis=0, return_inverse=True)
     columns = [[*known.tolist(), np.nan] for known in values]
-    names = [
+    names: list[Any] = [
         tuple(column[code] for column, code in zip(columns, row, strict=True))
         for row in distinct.tolist()
     ]

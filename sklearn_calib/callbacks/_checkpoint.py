@@ -187,9 +187,9 @@ class Checkpoint(Callback):
             "states": get_states(net),
             "callbacks": {name: _get_state(each) for name, each in net.callbacks_},
         }
-        content = to_bytes(content)
+        data = to_bytes(content)
         with whole_file(self.file) as part:
-            part.write_bytes(content)
+            part.write_bytes(data)
 
 
 _KEYS = {"key", "lr", "history", "states", "callbacks"}

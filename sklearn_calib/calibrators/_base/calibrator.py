@@ -164,7 +164,7 @@ class Calibrator(
 
     preserves_argmax = False
 
-    _parameter_constraints: dict[str, list] = {"from_logits": ["boolean"]}
+    _parameter_constraints: dict[str, list[Any]] = {"from_logits": ["boolean"]}
 
     classes_: Array
     n_features_in_: int

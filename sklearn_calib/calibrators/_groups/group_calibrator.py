@@ -98,7 +98,7 @@ class GroupCalibrator(
     from_logits: bool
     group_names_in_: Array
 
-    _parameter_constraints: dict[str, list] = {
+    _parameter_constraints: dict[str, list[Any]] = {
         "calibrator": [Calibrator, None],
         "from_logits": ["boolean"],
     }

@@ -261,7 +261,7 @@ class _MultinomialCalibrator(Calibrator):
 class _PenalisedCalibrator(_MultinomialCalibrator):
     """Base class of the maps with no penalty, L2 or ODIR."""
 
-    _parameter_constraints: dict = {
+    _parameter_constraints: dict[str, list[Any]] = {
         **_MultinomialCalibrator._parameter_constraints,
         "penalty": [StrOptions({"l2", "none", "odir", EMPIRICAL_BAYES})],
         "mu": [None, STRENGTH, StrOptions({"cv"}), "array-like"],

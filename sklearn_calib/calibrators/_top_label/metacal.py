@@ -143,7 +143,7 @@ class MetaCal(Calibrator):
         "temperature_": Number(POSITIVE),
     }
 
-    _parameter_constraints: dict = {
+    _parameter_constraints: dict[str, list[Any]] = {
         **Calibrator._parameter_constraints,
         "miscoverage": BETWEEN_0_AND_1,
         "coverage_accuracy": [*BETWEEN_0_AND_1, None],

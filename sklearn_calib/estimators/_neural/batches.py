@@ -32,7 +32,7 @@ MISFITS = (TypeError, RuntimeError, KeyError, ValueError)
 Take: TypeAlias = Callable[[Tensor], Any]
 
 
-class Batch(tuple):
+class Batch(tuple[Any, ...]):
     """Pair (X, y) of one mini-batch, with the samples' weights and indices."""
 
     sample_weight: Tensor | None = None

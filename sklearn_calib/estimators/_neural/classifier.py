@@ -332,7 +332,7 @@ class NeuralClassifier(
     history_: History | None = None
     initialized_ = False
     interrupted_ = False
-    virtual_params_: dict = {}
+    virtual_params_: dict[str, Any] = {}
 
     # Prefix of the module's parameters in error messages; subclasses may change it.
     _module_prefix = "module__"

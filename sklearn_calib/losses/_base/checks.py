@@ -25,7 +25,7 @@ Reduction = Literal["mean", "none", "sum"]
 REDUCTIONS = get_args(Reduction)
 
 
-def is_choice(value: Any, choices: Collection) -> bool:
+def is_choice(value: Any, choices: Collection[Any]) -> bool:
     """Return whether a value of any type is one of `choices`.
 
     The type is checked first, because lists are not hashable and comparing an array
@@ -34,7 +34,7 @@ def is_choice(value: Any, choices: Collection) -> bool:
     return isinstance(value, _SCALARS) and value in choices
 
 
-def check_choice(name: str, value: _T, choices: Collection) -> _T:
+def check_choice(name: str, value: _T, choices: Collection[Any]) -> _T:
     """Return `value` if it is one of `choices`, else raise a ValueError."""
     if is_choice(value, choices):
         return value

@@ -103,7 +103,9 @@ class _ComposedLoss(CalibrationLoss):
         return self.list_params(type(self), params) if deep else params
 
 
-def build_base(base: Base, params: dict[str, Any], owner: Callable) -> CalibrationLoss:
+def build_base(
+    base: Base, params: dict[str, Any], owner: Callable[..., Any]
+) -> CalibrationLoss:
     """Return the base loss of `owner` with its ``base__...`` parameters set.
 
     The result returns one loss per sample. An instance that does so already is
@@ -138,7 +140,7 @@ def _find_base(base: Base) -> Any:
     )
 
 
-def _check_prefix(params: Iterable[str], owner: Callable) -> None:
+def _check_prefix(params: Iterable[str], owner: Callable[..., Any]) -> None:
     """Raise a TypeError for a keyword that does not start with ``base__``."""
     for name in params:
         if not name.startswith(BASE):
