@@ -87,12 +87,12 @@ def test_samples_of_a_group_have_one_weight():
     model.fit(np.tile(X, (3, 1)), np.tile(NAMES, 3), groups=np.tile(range(300), 3))
     np.testing.assert_allclose(model.predict_interval(X, **DRAWS), interval, rtol=1e-6)
     model.fit(X, NAMES, groups=np.arange(300) // 10)
-    with pytest.warns(UserWarning, match="at least 50 clusters, got 30"):
+    with pytest.warns(UserWarning, match="at least 50 groups, got 30"):
         interval = model.predict_interval(X, **DRAWS)
     # Each combination of several columns is a group.
     columns = np.column_stack([np.arange(300) // 100, np.arange(300) // 10 % 10])
     model.fit(X, NAMES, groups=columns)
-    with pytest.warns(UserWarning, match="at least 50 clusters, got 30"):
+    with pytest.warns(UserWarning, match="at least 50 groups, got 30"):
         np.testing.assert_array_equal(model.predict_interval(X, **DRAWS), interval)
 
 

@@ -794,7 +794,7 @@ class CalibratedClassifier(
         middle = log_odds([pair.calibrator for pair in pairs], about_pool)
         held_out = HeldOut(*self._held_out)
         y, weight = held_out.y, held_out.sample_weight
-        clusters = read_clusters(self._clusters, len(y), weight)
+        clusters = read_clusters(self._clusters, len(y), weight, "groups")
         rng = check_random_state(random_state)
         draws = draw_fits(held_out, len(pairs), clusters, n_resamples, rng)
         with without_warnings(), one_blas_thread():
