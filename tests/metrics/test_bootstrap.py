@@ -345,6 +345,10 @@ def mostly_undefined(*_, sample_weight):
             ood_auroc_score, {"labels": [0, 1]}, ValueError,
             r"labels must be None .* got \[0, 1\]. Do not pass it",
         ),
+        (
+            partial(expected_calibration_error, norm=3.0), {}, ValueError,
+            'norm must be "l1", "l2" or "max" for the interval .* got 3.0',
+        ),
         (aurc_loss, {"method": "t"}, ValueError, "The 'method' parameter"),
         (aurc_loss, {"n_resamples": 0}, ValueError, "The 'n_resamples' parameter"),
         (aurc_loss, {"confidence_level": 95}, ValueError, "The 'confidence_level'"),

@@ -315,11 +315,16 @@ def binned_interval(
     given = {**(kind.bins or {}), **given}
     # The parameter changes the estimate, but not the estimated error.
     given.pop("reduce_bias", None)
-    average = given.pop("average", "mean")
+    average, norm = given.pop("average", "mean"), given.get("norm", "l1")
+    if not isinstance(norm, str):
+        raise ValueError(
+            'norm must be "l1", "l2" or "max" for the interval of a calibration error, '
+            f"got {norm!r}. Use one of these, or the value without an interval."
+        )
     ends = np.array(ece_interval(y_true, y_proba, **{**given, **options}))
     if average == "sum":
         n_classes = max(2, np.size(y_proba) // np.shape(y_proba)[0])
-        ends *= n_classes ** {"l1": 1, "l2": 0.5, "max": 0}[given.get("norm", "l1")]
+        ends *= n_classes ** {"l1": 1, "l2": 0.5, "max": 0}[norm]
     return float(min(ends[0], value)), float(max(ends[1], value))
 
 
