@@ -201,6 +201,7 @@ def test_probabilities_of_zero_are_half_of_the_smallest():
             r"grid must .*got \[0.0, 1.0\]. Pass",
         ),
         ({"objective": "ece", "grid": []}, r"grid must .*got \[\]. Pass"),
+        ({"objective": "ece", "grid": [[1, 2], [3, 4]]}, r"grid must .*got \[\[1, 2"),
     ],
 )
 def test_bad_parameters(params, message):

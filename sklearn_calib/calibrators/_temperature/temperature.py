@@ -190,13 +190,14 @@ class TemperatureScaling(_OnlineCalibrator):
 
 def _check_grid(grid: Any) -> Floats:
     """Return the temperatures in increasing order."""
-    values = np.unique(as_numbers(grid, "grid").astype(np.float64))
-    if len(values) == 0 or not 0 < values[0] <= values[-1] < np.inf:
+    values = as_numbers(grid, "grid").astype(np.float64)
+    is_positive = (values > 0) & (values < np.inf)
+    if values.ndim != 1 or not values.size or not is_positive.all():
         raise ValueError(
-            f"grid must contain finite positive temperatures, got {shown(grid)}. Pass "
-            "such numbers, or None for 0.1, 0.2, ..., 10.0."
+            f"grid must be a list of finite positive temperatures, got {shown(grid)}. "
+            "Pass such numbers, or None for 0.1, 0.2, ..., 10.0."
         )
-    return values
+    return np.unique(values)
 
 
 def _search_ece(data: Blocks, grid: Floats, n_bins: int, strategy: str) -> float:
