@@ -102,7 +102,14 @@ def test_range_of_scores_of_the_user():
 
 
 def test_rounding_loses_no_sample():
-    """The entropy of probabilities with a sum above 1 may exceed its limit."""
+    """The entropy of probabilities with a sum above 1 may exceed its limit.
+
+    Scores that differ by rounding are in one bin, like equal ones.
+    """
+    scores = 0.3 + np.spacing(0.3) * np.arange(len(Y))
+    display = draw(Y, PROBA, confidence=scores)
+    assert np.count_nonzero(display.correct + display.incorrect) == 1
+    assert_array_equal(display.bin_edges[[0, -1]], [-0.2, 0.8])
     proba = np.tile([0.333334] * 3, (5, 1))
     display = draw([0, 1, 2, 0, 1], proba, confidence="negative_entropy")
     assert display.correct[0] + display.incorrect[0] == 5

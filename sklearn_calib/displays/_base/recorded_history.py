@@ -38,7 +38,7 @@ def recorded_rows(history: History, names: Iterable[str], way_out: str) -> Histo
             "history must be a list with one dict per epoch, such as history_ of a "
             f"fitted NeuralClassifier, got {type(history).__name__}."
         )
-    rows = [row for row in history if all(name in row for name in names)]
+    rows = [r for r in history if all(r.get(name) is not None for name in names)]
     if rows:
         return rows
     found = sorted({name for row in history for name in row} - {"batches"})

@@ -210,7 +210,10 @@ class ConfidenceHistogramDisplay(FromEstimator):
             rows = np.full(n_classes, 1 / n_classes), np.eye(n_classes)[0]
             limits = get_confidence(confidence)(np.array(rows))
             score_name = SCORE_NAMES[confidence]
-        edges = np.histogram_bin_edges(limits, n_bins)
+        low, high = limits.min(), limits.max()
+        # numpy cannot divide a range of rounding errors, but widens one of length 0.
+        is_wide = high - low > 2 * n_bins * np.spacing(max(abs(low), abs(high)))
+        edges = np.histogram_bin_edges((low, high if is_wide else low), n_bins)
         # Rounding errors may exceed the limits.
         shown = scores.clip(edges[0], edges[-1])
         correct, incorrect = (

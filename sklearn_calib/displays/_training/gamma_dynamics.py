@@ -207,7 +207,7 @@ class GammaDynamicsDisplay(FrameMixin):
         """
         names = ["calibration_gap"]
         rows = recorded_rows(history, names, WAY_OUT)
-        with_gamma = [row for row in rows if "gamma" in row]
+        with_gamma = [row for row in rows if row.get("gamma") is not None]
         if with_gamma:
             rows, names = with_gamma, [*names, "gamma"]
         n_bins = count_bins(rows, names)
