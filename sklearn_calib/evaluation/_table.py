@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from sklearn_calib._validation.arrays import column_names
 from sklearn_calib._validation.clusters import encode_clusters, is_one_of_several
 from sklearn_calib._validation.declarations import Interval, validate_params
 from sklearn_calib._validation.groups import group_members
@@ -145,4 +146,6 @@ def report_by_group(
         overall = overall, *[""] * (len(first) - 1)
     members[overall] = slice(None)
     tables = [of_rows(rows) for rows in members.values()]
-    return pd.concat(tables, keys=list(members))[tables[-1].columns]
+    names = [*column_names(groups), None] if column_names(groups) else None
+    table = pd.concat(tables, keys=list(members), names=names)
+    return table[tables[-1].columns]

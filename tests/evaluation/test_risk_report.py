@@ -119,7 +119,10 @@ def test_labels_of_the_event(problem, y_true, options):
 
 
 def test_groups(problem):
-    """Each group has the report of its samples, and the index a level by column."""
+    """Each group has the report of its samples, and the index a level by column.
+
+    The levels of a DataFrame have the names of its columns.
+    """
     groups = pd.DataFrame({"sex": np.arange(60) % 2, "old": np.arange(60) < 30})
     for columns, name, overall in (
         ("sex", 1, "overall"),
@@ -130,6 +133,7 @@ def test_groups(problem):
         alone = report_of(*(each[members] for each in problem))
         pd.testing.assert_frame_equal(report.loc[name], alone)
         pd.testing.assert_frame_equal(report.loc[overall], report_of(*problem))
+    assert report.index.names == ["sex", "old", None]
 
 
 @pytest.mark.parametrize("is_weighted", [False, True])
