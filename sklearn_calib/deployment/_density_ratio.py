@@ -236,7 +236,13 @@ def _stack(X_source: Any, X_target: Any) -> tuple[Any, int]:
     if is_instance(X_source, "pandas", "DataFrame"):
         import pandas as pd
 
-        return pd.concat(parts, ignore_index=True), len(X_source)
+        joined = pd.concat(parts, ignore_index=True)
+        for k in range(len(names)):
+            columns = [part.iloc[:, k] for part in parts]
+            if all(isinstance(each.dtype, pd.CategoricalDtype) for each in columns):
+                # Of different categories, which would become objects.
+                joined.isetitem(k, pd.api.types.union_categoricals(columns))
+        return joined, len(X_source)
     if is_instance(X_source, "polars", "DataFrame"):
         return X_source.vstack(X_target), len(X_source)
     source = as_array(X_source, "X_source")

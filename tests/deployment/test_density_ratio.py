@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 from sklearn import config_context
 from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
@@ -132,6 +133,18 @@ def test_tables_and_sparse_matrices(fitted):
     assert_allclose(
         clone(fitted).fit(*tables).predict_weight(tables[1]), expected, rtol=1e-9
     )
+
+
+def test_categories_of_one_table_only():
+    classifier = HistGradientBoostingClassifier(
+        max_iter=2, categorical_features="from_dtype"
+    )
+    tables = [
+        pd.DataFrame({"word": pd.Categorical(list(words) * 50)})
+        for words in ("ab", "bc")
+    ]
+    model = DensityRatioEstimator(classifier, max_weight=9).fit(*tables)
+    assert (model.predict_weight(tables[0])[:2].round() == [0, 1]).all()
 
 
 def test_clone_pickle_and_routing(fitted):
