@@ -98,15 +98,6 @@ def _of_any_batch(loss: Callable[..., Tensor]) -> Callable[..., Tensor]:
         **params: Any,
     ) -> Tensor:
         params["sample_weight"] = sample_weight
-        # On the CPU, a loss checks the range of the target. The search for ignored
-        # samples therefore takes no time if there are none.
-        is_usual = getattr(logits, "ndim", 2) == 2 and isinstance(target, Tensor)
-        if is_usual and ignore_index < 0 and can_check_values(target):
-            try:
-                return loss(logits, target, **params)
-            except ValueError:
-                if not (target.long() == ignore_index).any():
-                    raise
         check_tensors(logits, target)
         if logits.ndim > 2:
             return _call_with_rows(
@@ -117,7 +108,10 @@ def _of_any_batch(loss: Callable[..., Tensor]) -> Callable[..., Tensor]:
                 "ignore_index must be negative for soft targets, got "
                 f"{ignore_index}. Use a sample_weight of zero to ignore a sample."
             )
-        if logits.ndim != 2 or target.shape != logits.shape[:1]:
+        if logits.ndim != 2 or target.shape != logits.shape[:1] or not target.numel():
+            return loss(logits, target, **params)  # of soft targets, or an error
+        # The smallest index takes less time to compute than weights of one.
+        if can_check_values(target) and target.long().min().item() > ignore_index:
             return loss(logits, target, **params)
         keep = target.long() != ignore_index
         weight = keep.to(torch.promote_types(logits.dtype, torch.float32))
