@@ -259,3 +259,17 @@ def test_bad_number_of_bins(loss):
             TypeError, match=r"n_bins must be an integer >= 1, got .*of"
         ):
             loss(n_bins=bad)
+
+
+@all_losses
+def test_ignored_samples_are_left_out(loss):
+    y_true, proba = validation(60)
+    weight, ignored = np.arange(60.0), np.arange(60) % 3 == 0
+    given, expected = copy.deepcopy(loss), copy.deepcopy(loss)
+    marked = np.where(ignored, loss.ignore_index, y_true)
+    quiet_update(given, marked, proba, sample_weight=weight)
+    kept = ~ignored
+    quiet_update(expected, y_true[kept], proba[kept], sample_weight=weight[kept])
+    assert_same_state(given, expected)
+    with pytest.raises(ValueError, match="other than ignore_index, got only -100"):
+        given.update(np.full(60, -100), proba)

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from sklearn_calib._numerics.binning import bin_sums, interior_edges, occupied_bins
-from sklearn_calib._validation.labels import encode_labels
+from sklearn_calib._validation.labels import as_labels, encode_labels, one_column
 from sklearn_calib._validation.probabilities import as_proba_array, check_sample_weight
 from sklearn_calib._validation.samples import check_columns, top_label_correct
 from sklearn_calib.losses._base.checks import (
@@ -74,7 +74,8 @@ class _ValidationBinsLoss(CalibrationLoss):
         Parameters
         ----------
         y_true : array-like of shape (n_samples,)
-            Class indices. A class may be absent.
+            Class indices. A class may be absent. Samples with the class index
+            `ignore_index` are left out.
         y_proba : array-like of shape (n_samples, n_classes)
             Predicted probabilities.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -124,8 +125,12 @@ class _ValidationBinsLoss(CalibrationLoss):
         self, y_true: ArrayLike, y_proba: ArrayLike, sample_weight: ArrayLike | None
     ) -> Any:
         """Return the sums over the occupied bins."""
-        proba, codes = _check_targets(y_true, y_proba)
+        proba = as_proba_array(y_proba)
+        codes, counted = _check_targets(y_true, proba, y_proba, self.ignore_index)
         weight = check_sample_weight(sample_weight, proba)
+        proba = proba[counted]
+        if weight is not None:  # those that are left must not all be zero
+            weight = check_sample_weight(weight[counted], proba)
         confidence, correct = top_label_correct(proba, codes)
         # Networks are trained in single precision. Confidences that are equal in single
         # precision must share a bin, or no training sample could be in one of the bins.
@@ -153,9 +158,10 @@ class _ValidationBinsLoss(CalibrationLoss):
         )
 
 
-def _check_targets(y_true: Any, y_proba: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Return probabilities, whose sums are checked later, and class indices."""
-    proba = as_proba_array(y_proba)
+def _check_targets(
+    y_true: Any, proba: np.ndarray, y_proba: Any, ignore_index: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the class indices that are not ignored, and which samples these are."""
     if len(y_true) != len(proba):
         raise ValueError(
             f"y_true must contain one class index for each row of y_proba, got "
@@ -164,4 +170,13 @@ def _check_targets(y_true: Any, y_proba: ArrayLike) -> tuple[np.ndarray, np.ndar
         )
     n_classes = proba.shape[1]
     check_columns(y_proba, y_true, range(n_classes))
-    return proba, encode_labels(y_true, labels=range(n_classes), n_classes=n_classes)
+    y_true = one_column(as_labels(y_true, "y_true"))
+    counted = y_true != ignore_index
+    if not counted.any():
+        raise ValueError(
+            "y_true must contain a class index other than ignore_index, got only "
+            f"{ignore_index}. Pass samples that are not left out."
+        )
+    labels = range(n_classes)
+    codes = encode_labels(y_true[counted], labels=labels, n_classes=n_classes)
+    return codes, counted
