@@ -4,6 +4,7 @@ All metrics, calibrators and displays are held to the same laws in their folders
 are the functions and classes that pass their data on to others.
 """
 
+import re
 import warnings
 from functools import partial
 
@@ -235,6 +236,19 @@ def test_predicted_labels_of_one_chunk_on_dask():
 
 
 @few
+@pytest.mark.parametrize("kinds", [(str, str), (int, str), (str, int)])
+def test_code_for_many_columns(kinds):
+    """The code in the message selects the columns, also by the labels as text."""
+    of_labels, of_names = kinds
+    labels = [of_labels(number) for number in range(100, 112)]
+    frame = pd.DataFrame(np.full((24, 12), 1 / 12), columns=[*map(of_names, labels)])
+    metric = partial(ece, labels * 2, labels=labels)
+    with pytest.raises(ValueError, match="Reorder them") as refused:
+        metric(frame.iloc[:, ::-1])
+    code = re.search(r"= y_proba(\[.*\])\.$", str(refused.value))[1]
+    pd.testing.assert_frame_equal(eval(f"frame{code}"), frame)
+
+
 def test_labels_of_multilabel_problems():
     """The columns of both frames are labels."""
     y = pd.DataFrame({"bad": 1 - CODES, "mad": CODES})

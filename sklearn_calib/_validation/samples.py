@@ -128,7 +128,7 @@ def check_columns(values: Any, y_true: Any, labels: Any, name: str = "y_proba") 
         raise ValueError(
             f"{name} must have its columns in the order of the labels, "
             f"{shown(classes)}, got {shown(names)}. {way_out}: {name} = {name}"
-            f"{_selection(names, np.argsort(codes).tolist())}."
+            f"{_selection(names, np.argsort(codes).tolist(), classes)}."
         )
     if is_default:
         return
@@ -139,10 +139,12 @@ def check_columns(values: Any, y_true: Any, labels: Any, name: str = "y_proba") 
     )
 
 
-def _selection(names: list[Any], order: list[int]) -> str:
+def _selection(names: list[Any], order: list[int], classes: list[Any]) -> str:
     """Return the code that selects columns in an order, without long lists."""
     if len(order) > MOST_VALUES:
-        return "[[*labels]]"
+        if {*classes} == {*names}:
+            return "[[*labels]]"
+        return f"[[*map({type(names[0]).__name__}, labels)]]"
     if any(isinstance(each, bool) for each in names):  # they would select rows
         return f".iloc[:, {order}]"
     return f"[{[names[place] for place in order]}]"
