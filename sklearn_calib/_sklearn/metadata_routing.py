@@ -92,7 +92,7 @@ class RoutingMixin(BaseEstimator):
 
     def _draws_group_folds(self) -> bool:
         """Return whether `groups` of `fit` are those that folds do not divide."""
-        return isinstance(self.cv, Integral)
+        return isinstance(self.cv, Integral | None)
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return the metadata routing to the classifier and the splitter.

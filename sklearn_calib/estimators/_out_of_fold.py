@@ -48,8 +48,9 @@ def make_splits(cv, X, y, classes, *, n_repeats=1, **params):
     drawn `n_repeats` times if `cv` is an integer.
     """
     rows = np.arange(len(y))
-    if isinstance(cv, Integral) and params.get("groups") is not None:
-        cv, params = _group_folds(int(cv), n_repeats, y, params["groups"]), {}
+    if isinstance(cv, Integral | None) and params.get("groups") is not None:
+        n_folds = 5 if cv is None else int(cv)  # as in scikit-learn
+        cv, params = _group_folds(n_folds, n_repeats, y, params["groups"]), {}
     elif isinstance(cv, Integral) and n_repeats > 1:
         folds = RepeatedKFold if y.ndim == 2 else RepeatedStratifiedKFold
         cv = folds(n_splits=int(cv), n_repeats=n_repeats, random_state=0)

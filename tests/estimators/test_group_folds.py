@@ -81,6 +81,14 @@ def test_folds_do_not_divide_groups(wrapper):
         model.fit(X, Y)
 
 
+def test_none_is_five_folds():
+    model = CalibratedClassifier(RefusesKnownPatients(), SCALING, cv=None)
+    model.fit(X, Y, groups=PATIENTS)
+    assert len(model.calibrated_classifiers_) == 5
+    with pytest.raises(AssertionError):
+        model.fit(X, Y)
+
+
 @wrappers
 def test_groups_of_any_kind(wrapper):
     model = clone(wrapper)
