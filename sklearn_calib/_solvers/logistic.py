@@ -6,7 +6,7 @@ import numpy as np
 from scipy.linalg.lapack import dgelsd, dgelsd_lwork
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_calib._solvers.newton import newton_steps
+from sklearn_calib._solvers.newton import MAX_STEPS, newton_steps
 from sklearn_calib._validation.fit_warnings import warn
 from sklearn_calib._validation.types import Array, Floats
 
@@ -103,7 +103,8 @@ def newton_logistic(
         return -_solve(curvature, slope), slope
 
     previous: Any = np.inf
-    for at in newton_steps(evaluate, solve, _start(rows, target, weight)):
+    steps = newton_steps(evaluate, solve, _start(rows, target, weight))
+    for n_steps, at in enumerate(steps, 1):  # noqa: B007 - read after the loop
         is_fast = at.gain <= 0.05 * previous
         is_positive = at.value > SMALLEST_LOSS * weight.sum()
         if at.gain <= 1e-10 * at.value:
@@ -111,7 +112,8 @@ def newton_logistic(
         if is_binary and not is_fast and np.abs(at.state - target).max() < 0.5:
             return at.point, False
         previous = at.gain
-    return at.point, is_positive  # only rounding errors are left
+    # Fewer steps end where only rounding errors are left.
+    return at.point, is_positive and n_steps < MAX_STEPS
 
 
 def _start(rows: Floats, target: Array, weight: Floats) -> Floats:

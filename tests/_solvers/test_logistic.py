@@ -6,6 +6,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
+from sklearn_calib._solvers import logistic, newton
 from sklearn_calib._solvers.logistic import (
     fit_logistic,
     fit_nonnegative,
@@ -117,3 +118,11 @@ def test_logistic_regression_equals_a_general_optimiser(seed):
     coef = fit_logistic(features, y, weight)
     assert loss(coef) <= best.fun + 1e-9
     np.testing.assert_allclose(coef, best.x, rtol=1e-4)
+
+
+def test_running_out_of_steps_is_not_convergence(monkeypatch):
+    problem = make_problem(0, (1, -1))
+    assert newton_logistic(*problem)[1]
+    for module in (logistic, newton):
+        monkeypatch.setattr(module, "MAX_STEPS", 2)
+    assert not newton_logistic(*problem)[1]
