@@ -236,8 +236,8 @@ def test_the_warning_says_which_errors_of_margins_are_counted():
         for pair in model.calibrated_classifiers_[::2]
     ]
     fewest = np.mean(counted, axis=0)
-    name = model.classes_[fewest.argmin()]
-    count = f"{fewest.min():g} per repeat for class {name} against the others"
+    name = f"class {model.classes_[fewest.argmin()]} against the others"
+    count = f"{fewest.min():g} counting each sample once for {name}"
     assert text.startswith("PlattScaling needs about 50 misclassified samples ")
     assert f", got {count}, and " in text
 

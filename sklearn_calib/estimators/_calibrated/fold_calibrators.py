@@ -259,7 +259,7 @@ def fit_calibrators(
     # predictions do not add information.
     rows = np.concatenate(tests)
     n_repeats = len(rows) / len(np.unique(rows))
-    of = " per repeat" if n_repeats > 1 else ""
+    of = " counting each sample once" if n_repeats > 1 else ""
     first = fitted[0]
     if isinstance(first, JointMarginCalibrator | GroupCalibrator):
         first = first.calibrator_
