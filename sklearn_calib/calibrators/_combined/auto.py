@@ -213,7 +213,8 @@ class AutoCalibrator(Calibrator):
     fitted to more than 500 classes.
 
     The folds are random within each class. They are drawn for the ranks of the samples,
-    sorted by the distance of the true class's logit to the largest other logit.
+    sorted by the distance of the logit of the true class to the largest other logit, or
+    of its probability to the largest other probability if `from_logits=False`.
     Therefore, the folds do not depend on the order of samples and classes, nor on the
     scale and the origin of the logits. A sample with a weight above one is split over
     several folds, like equal samples. In a fold, calibrators keep the strengths of the
