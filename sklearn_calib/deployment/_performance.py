@@ -136,11 +136,11 @@ def estimate_performance(
 
     metric : str or callable, default="accuracy"
         Name of a scorer of scikit-learn or of this package, such as "f1_macro",
-        "roc_auc", "neg_log_loss" or "neg_brier_score", or a scorer
-        `scorer(estimator, X, y)`, such as the result of
-        :func:`sklearn.metrics.make_scorer`. The predicted class is the most probable.
-        If `metric` is a name, the second of two classes is the positive one. A scorer
-        receives the sorted `labels` as classes; one of this package as they are.
+        "roc_auc", "neg_log_loss" or "neg_brier_score", or a scorer `scorer(estimator,
+        X, y)`, such as the result of :func:`sklearn.metrics.make_scorer`. The predicted
+        class is the most probable. If `metric` is a name, the second of two classes is
+        the positive one. A scorer receives the sorted `labels` as classes; one of this
+        package as they are.
 
     labels : array-like of shape (n_classes,), default=None
         Class label of each column, such as `estimator.classes_`. By default, 0, 1, ...
