@@ -1,7 +1,7 @@
 """Settings of the documentation: python -m sphinx -W -n doc build/html.
 
 It needs `pip install -c constraints.txt -e ".[doc]"` and no network. The examples run
-while it builds, for ten minutes on two cores; with `-t quick` their code is shown
+while it builds, for five minutes on two cores; with `-t quick` their code is shown
 without their pictures. They take images from the folder that SKLEARN_CALIB_DATA names.
 """
 

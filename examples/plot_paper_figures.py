@@ -3,9 +3,9 @@
 Figures of the papers, with your network
 ========================================
 
-We draw the figures of the papers on calibration losses for a small network and noisy
-digits. The titles name the paper and the figure, and the text says which decision each
-figure supports.
+Which loss do we train a small network for noisy digits with, and for how long? We
+answer with the figures of the papers on calibration losses. The titles name the paper
+and the figure, and the text says how each figure contributes to the decision.
 
 Takes about half a minute on two cores. Writes the figures to the folder
 `paper_figures`.
@@ -246,4 +246,12 @@ for ax, (name, seeds) in zip(axes[:3], models.items(), strict=True):
 title = "Confidences (Hebbalaguppe et al. 2026, figure 1)"
 figure.suptitle(f"{title} and entropies (Liang et al. 2025, figure 2)")
 figure.savefig(OUTPUT / "confidences.png", dpi=80)
+
+# %%
+# Decide
+# ------
+# After the tenth epoch, the error does not fall and the ECE of cross-entropy rises, and
+# the losses have the same AUC. So we train this network with the focal loss and
+# gamma 4, whose ECE in cross-validation is 0.08, or stop after ten epochs.
+
 print(f"The figures are in {OUTPUT}/")

@@ -3,12 +3,12 @@
 Reliability diagrams: bins, curves and bands
 ============================================
 
-Two classifiers of handwritten digits have similar accuracies, but one is overconfident
-and the other underconfident. Five figures show this and the sampling noise. A sixth,
-for a paper, has twenty diagrams.
+Two classifiers of handwritten digits have similar accuracies. Which of them must be
+calibrated, before its probabilities are used? Five figures show in which direction they
+err, and what is sampling noise. A sixth, for a paper, has twenty diagrams.
 
-Takes about fifteen seconds on one core. Writes its figures to the folder
-`reliability_output`.
+Takes about fifteen seconds on one core. Prints a part of a table and writes its figures
+to the folder `reliability_output`.
 """
 
 # Authors: The sklearn_calib developers
@@ -89,6 +89,11 @@ for ax, kind in zip(
     for model in bayes, logistic:
         kind.from_estimator(model, X_test, y_test, ax=ax, random_state=0)
 figure.savefig(OUTPUT / "curves.png", dpi=100)
+
+# %%
+# The curve of naive Bayes is below the diagonal and its band (overconfident), that of
+# the logistic regression above (underconfident). Neither is sampling noise, so we
+# calibrate both classifiers.
 
 # %%
 # Class-wise diagrams

@@ -4,12 +4,12 @@ Truthful calibration errors: when a wrong model looks better
 ============================================================
 
 A calibration error is truthful if no predictions have a lower expected error than the
-true probabilities. We know the true probabilities of simulated patients and compare
-them with three other predictions. The expected calibration error (ECE) prefers wrong
-predictions as long as there are few patients; the averaged two-bin error (ATB,
-Hartline, Hu and Wu 2026) does not.
+true probabilities. Which error can compare models? We know the true probabilities of
+simulated patients and compare them with three other predictions. The expected
+calibration error (ECE) prefers wrong predictions as long as there are few patients; the
+averaged two-bin error (ATB, Hartline, Hu and Wu 2026) does not.
 
-Takes about half a minute. Prints a table and writes a figure to the folder
+Takes about half a minute on one core. Prints a table and writes a figure to the folder
 `truthful_output`.
 """
 
@@ -68,10 +68,7 @@ for n_samples in SIZES:
         y = (rng.random(n_samples) < risk).astype(int)
         probas = [predict(risk) for predict in PREDICTIONS.values()]
         sums += [
-            [
-                metric(y, predict(risk), labels=[0, 1])
-                for predict in PREDICTIONS.values()
-            ]
+            [metric(y, proba, labels=[0, 1]) for proba in probas]
             for metric in METRICS.values()
         ]
     for name, (truth, *others) in zip(METRICS, sums, strict=True):
@@ -85,8 +82,8 @@ print(table.to_string(float_format="{:.2f}".format))
 # What comes out
 # --------------
 # The ECE prefers the rounded and the shrunk risks to the true ones for 20 and 100
-# patients, and the smooth ECE for 20. The adaptive ECE prefers the rounded risks even
-# for 500 patients, as they have only few distinct values.
+# patients, and the smooth ECE, slightly, for 20. The adaptive ECE prefers the rounded
+# risks even for 500 patients, as they have only few distinct values.
 #
 # All three prefer the same risk for all patients, however many there are. It is nearly
 # calibrated, but useless, as no decision can depend on it.
@@ -94,6 +91,9 @@ print(table.to_string(float_format="{:.2f}".format))
 # No ratio of the ATB is below 1, whatever the number of patients. It does not replace
 # the log loss or the Brier score, which also measure how informative predictions are:
 # the same risk for all has a ratio of only 1.1.
+#
+# So we compare the calibration of models by the ATB, and choose a model by its log
+# loss.
 
 import matplotlib.pyplot as plt
 
