@@ -184,5 +184,8 @@ display.figure_.savefig(OUTPUT / "gammas.png", dpi=100)
 # a temperature. If not, we train with AdaFocal and keep ``update_every="auto"``, which
 # makes more than one update per epoch in short trainings. In a training of 60 epochs,
 # one update per epoch is enough (:doc:`/results_losses`).
+#
+# On the digits, which the network memorises, FLSD-53 has the lowest ECE as trained: its
+# gamma is large from the start.
 
 print(f"\nThe figure is in {OUTPUT}/")

@@ -67,6 +67,18 @@ def test_example_runs_in_a_notebook(path):
     assert "__file__" not in path.read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize(
+    "path", sorted(CHECKOUT.glob("examples/plot_*.py")), ids=lambda path: path.stem
+)
+def test_example_asks_a_question_and_takes_less_than_a_minute(path):
+    head = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    assert "?" in head
+    assert re.search(
+        r"Takes about (half a minute|\w+ seconds) on (one core|two cores)\.",
+        " ".join(head.split()),
+    )
+
+
 @pytest.mark.parametrize("topic", BIBLIOGRAPHY["TOPICS"])
 def test_every_reference_can_be_read(topic):
     module = import_module(f"sklearn_calib.{topic}")
