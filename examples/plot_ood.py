@@ -142,9 +142,10 @@ print(table.to_string(float_format="{:.3f}".format))
 # largest logit has an AUROC of 0.966 for the focal loss and 0.950 for cross-entropy,
 # and temperature scaling does not change it.
 #
-# So we do not choose a loss for OOD detection, and do not detect by the calibrated
-# confidence: we train with cross-entropy, calibrate the probabilities, and detect by
-# the largest logit.
+# So we calibrate the probabilities, and detect by the largest logit, which with each
+# loss is better than the calibrated confidence, also on the digits. We do not choose a
+# loss for OOD detection: by the largest logit, LogitNorm is the worst loss on
+# Fashion-MNIST and the best on the digits.
 
 # %%
 # Plot the scores
