@@ -79,8 +79,8 @@ print("Mean error divided by that of the true risks")
 print(table.to_string(float_format="{:.2f}".format))
 
 # %%
-# What comes out
-# --------------
+# Decide
+# ------
 # The ECE prefers the rounded and the shrunk risks to the true ones for 20 and 100
 # patients, and the smooth ECE, slightly, for 20. The adaptive ECE prefers the rounded
 # risks even for 500 patients, as they have only few distinct values.
