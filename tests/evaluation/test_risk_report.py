@@ -12,6 +12,7 @@ from scipy.special import expit, logit
 from scipy.stats import norm
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
 
 from sklearn_calib.evaluation import risk_report
 from sklearn_calib.metrics import (
@@ -63,6 +64,9 @@ def test_is_the_metrics_with_their_intervals(problem):
         integrated_calibration_index, *problem, method="percentile", **options
     )
     assert tuple(report.loc["ICI"]) == (integrated_calibration_index(*problem), *ends)
+    ends = bootstrap_interval(roc_auc_score, *problem, **options)
+    expected = roc_auc_score(*problem), *ends
+    assert tuple(report.loc["AUROC"]) == pytest.approx(expected, rel=1e-12)
     ends = bootstrap_interval(net_benefit_score, *problem, threshold=0.3, **options)
     assert tuple(report.loc["net benefit at 0.3"])[1:] == ends
     line = calibration_slope(*problem, confidence_level=0.8)
@@ -75,18 +79,19 @@ def test_intervals_by_formulas():
     """Log-normal for the ratio (Debray et al. 2017), and normal for a mean.
 
     As all probabilities are equal, the expected number is fixed. Monte Carlo errors of
-    the widths are 3 %.
+    the widths are 5 %.
     """
     n_samples, n_events = 400, 132
     y_true = np.arange(n_samples) < n_events
     proba = np.full(n_samples, 0.3)
     with pytest.warns(UndefinedMetricWarning, match=r"for \['calibration slope'\]"):
-        report = report_of(y_true, proba, n_resamples=1000)
+        report = report_of(y_true, proba, n_resamples=400)
     sizes = report["high"] - report["low"]
     error = np.sqrt(1 / n_events - 1 / n_samples)
     width = np.ptp(1.1 * np.exp(norm.ppf([0.025, 0.975]) * error))
     assert sizes["observed/expected"] == pytest.approx(width, rel=0.08)
     assert report.loc["observed/expected", "value"] == pytest.approx(1.1)
+    assert report.loc["AUROC"].to_list() == [0.5] * 3
     error = np.std(np.where(y_true, 0.49, 0.09)) / np.sqrt(n_samples)
     width = np.ptp(norm.ppf([0.025, 0.975]) * error)
     assert sizes["Brier score"] == pytest.approx(width, rel=0.08)
