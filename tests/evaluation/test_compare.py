@@ -517,7 +517,7 @@ def test_metrics_of_prediction_sets_are_refused(name):
         compare({"one": [[0.9, 0.1], [0.2, 0.8]]}, None, [0, 1], metrics=[name])
 
 
-X_LABELS = RNG.normal(size=(60, 2))
+X_LABELS = RNG.normal(size=(12, 2))
 Y_LABELS = (X_LABELS + RNG.normal(size=X_LABELS.shape) > [0, 1]).astype(int)
 LISTS = MultiOutputClassifier(GaussianNB()).fit(X_LABELS, Y_LABELS)
 ARRAYS = OneVsRestClassifier(LogisticRegression()).fit(X_LABELS, Y_LABELS)
@@ -526,7 +526,7 @@ ARRAYS = OneVsRestClassifier(LogisticRegression()).fit(X_LABELS, Y_LABELS)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_several_labels_are_averaged(weighted):
     """The values by scikit-learn, and the intervals of the mean over the labels."""
-    weight = np.arange(60) % 3 if weighted else None
+    weight = np.arange(12) % 3 if weighted else None
     proba = np.column_stack([pair[:, 1] for pair in LISTS.predict_proba(X_LABELS)])
     metrics = {
         "accuracy": "accuracy",
@@ -582,7 +582,7 @@ def test_bad_data_of_several_labels():
             Y_LABELS,
             r"estimators\['x'\] must have shape \(n_samples, n_lab",
         ),
-        (proba[:9], Y_LABELS, r"y must contain 0 or 1 .* \(9, 2\), got \(60, 2\)"),
+        (proba[:9], Y_LABELS, r"y must contain 0 or 1 .* \(9, 2\), got \(12, 2\)"),
         (proba, 2 * Y_LABELS, r"y must contain only zeros and ones"),
         (2 * proba, Y_LABELS, r"estimators\['x'\] must lie in \[0, 1\]"),
         (pd.DataFrame(proba, columns=["b", "a"]), frame, r"order of the labels, \['a'"),
