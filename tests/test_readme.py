@@ -14,6 +14,7 @@ def blocks(language, text=README):
     return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error::UserWarning")
 @pytest.mark.parametrize("code", blocks("python"))
 def test_usage_example_runs(code, tmp_path, monkeypatch):

@@ -184,14 +184,17 @@ def are_close(found, expected):
 
 
 def test_one_change_of_each_argument(script, monkeypatch):
-    """Estimators, whose fits take longest, are left to the slow test."""
+    """Estimators and displays, which take longest, are left to the slow test.
+
+    `tests/displays/test_common.py` changes the data of displays.
+    """
     turns = {}
 
     def choose(name, names):
         turns[name] = turns.get(name, -1) + 1
         return [names[turns[name] % len(names)]]
 
-    topics = "calibrators", "deployment", "displays", "evaluation", "metrics"
+    topics = "calibrators", "deployment", "evaluation", "metrics"
     faults = faults_of(script, monkeypatch, choose=choose, prefixes=topics)
     assert not (found := [*faults]), "\n".join(found)
 
