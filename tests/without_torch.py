@@ -124,6 +124,7 @@ DATA = {
     "y_true": CODES,
     **SCORES,
 }
+FOR_DISPLAYS = {"groups": CODES > 0, **FEW}
 
 
 def absent_package(function, *args, **options):
@@ -173,9 +174,9 @@ shift.adapt(X).predict(X)
 for name in displays.__all__:
     if hasattr(getattr(displays, name), "from_predictions"):
         method = getattr(displays, name).from_predictions
-        needs_groups = "groups" in inspect.signature(method).parameters
-        groups = {"groups": CODES > 0} if needs_groups else {}
-        absent = absent_package(method, CODES, PROBA, **groups)
+        known = inspect.signature(method).parameters.keys() & FOR_DISPLAYS.keys()
+        options = {option: FOR_DISPLAYS[option] for option in known}
+        absent = absent_package(method, CODES, PROBA, **options)
         assert absent == (None if HAS_EXTRAS else "matplotlib"), name
 evaluation.compare({"one": CLASSIFIER}, X[:30], CODES[:30], n_resamples=5)
 evaluation.evaluate_ood(CLASSIFIER, X, X + 3)

@@ -129,6 +129,7 @@ def test_the_page_shows_the_recorded_ratio(verdicts, claim, loss, metric, size, 
     assert f"[{text}](claims.md#{claim})" in PAGE
 
 
+@pytest.mark.slow
 def test_the_tables_are_printed(verdicts, capsys):
     verdicts.main()
     printed = capsys.readouterr().out

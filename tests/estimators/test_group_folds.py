@@ -60,12 +60,12 @@ class TakesGroups(GaussianNB):
 wrappers = pytest.mark.parametrize(
     "wrapper",
     [
-        CalibratedClassifier(GaussianNB(), SCALING),
-        CalibratedClassifier(GaussianNB(), SCALING, n_repeats=1),
-        CalibratedClassifier(GaussianNB(), SCALING, ensemble=False),
-        CalibratedClassifier(GaussianNB(), PerGroupCalibrator(SCALING), groups=0),
-        SelectiveClassifier(GaussianNB(), coverage=0.8, abstain_label=-1),
-        PredictionSetClassifier(GaussianNB()),
+        CalibratedClassifier(GaussianNB(), SCALING, cv=3),
+        CalibratedClassifier(GaussianNB(), SCALING, cv=3, n_repeats=1),
+        CalibratedClassifier(GaussianNB(), SCALING, cv=3, ensemble=False),
+        CalibratedClassifier(GaussianNB(), PerGroupCalibrator(SCALING), cv=3, groups=0),
+        SelectiveClassifier(GaussianNB(), cv=3, coverage=0.8, abstain_label=-1),
+        PredictionSetClassifier(GaussianNB(), cv=3),
     ],
     ids=["calibrated", "one_repeat", "one_classifier", "columns", "selective", "sets"],
 )
