@@ -321,7 +321,9 @@ def test_half_precision_is_for_training(networks):
     assert torch.equal(half.eval()(images), single.eval()(images))
 
 
-@pytest.mark.parametrize("paper", ["ghosh2022", "zhou2025"])
+@pytest.mark.parametrize(
+    "paper", ["ghosh2022", pytest.param("zhou2025", marks=pytest.mark.slow)]
+)
 def test_full_size_takes_a_step(run, paper):
     """ResNet-50 with augmentation and the papers' schedule, cut to a small batch."""
     options = run.read_options(["--paper", paper, "--size", "paper", "--seeds", "1"])

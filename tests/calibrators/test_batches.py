@@ -83,6 +83,9 @@ ignore_warnings = pytest.mark.filterwarnings("ignore")
 
 
 both_ways = pytest.mark.parametrize("keeping", [True, False])
+of_logits = pytest.mark.parametrize(
+    "from_logits", [True, pytest.param(False, marks=pytest.mark.slow)]
+)
 
 
 def choose(keeping, monkeypatch):
@@ -123,7 +126,7 @@ def fit_whole(calibrator, from_logits, n_classes, has_weights=True):
 
 @ignore_warnings
 @pytest.mark.parametrize("calibrator", SUMMED + SORTING, ids=repr)
-@pytest.mark.parametrize("from_logits", [True, False])
+@of_logits
 @pytest.mark.parametrize(("n_classes", "has_weights"), [(2, False), (4, True)])
 @both_ways
 def test_batches_equal_memory(
@@ -334,7 +337,7 @@ SIZES = {
     ],
     ids=repr,
 )
-@pytest.mark.parametrize("from_logits", [True, False])
+@of_logits
 @pytest.mark.usefixtures("nothing_kept")
 def test_fit_allocates_less_than_half_of_the_data(
     calibrator, n_classes, from_logits, fresh, monkeypatch, peak_memory

@@ -104,7 +104,7 @@ def data_and_classifiers(n_classes):
 
 
 @pytest.mark.filterwarnings("ignore:.* needs about .* misclassified:UserWarning")
-@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("n_classes", [pytest.param(2, marks=pytest.mark.slow), 3])
 @pytest.mark.parametrize("name", ["auto", *sorted(FOR_MARGINS), "any classifier"])
 def test_every_calibrator_for_margins(name, n_classes, memory):
     X, y, truth, classifiers = data_and_classifiers(n_classes)

@@ -90,9 +90,7 @@ RANKING = [
 
 
 @pytest.mark.parametrize("loss", RANKING)
-@pytest.mark.parametrize(
-    "weight", [pytest.param(None, marks=pytest.mark.slow), WEIGHT]
-)
+@pytest.mark.parametrize("weight", [pytest.param(None, marks=pytest.mark.slow), WEIGHT])
 @pytest.mark.filterwarnings(*OF_TORCH)
 def test_ranks_do_not_split_the_graph(loss, weight):
     """Neither the graph of values nor, with this backend, that of gradients."""

@@ -55,7 +55,15 @@ TWO_FOLDS = {"cv": 2, "n_repeats": 1}
 @pytest.mark.parametrize("ensemble", [True, False])
 @pytest.mark.parametrize("response_method", ["decision_function", "predict_proba"])
 @pytest.mark.parametrize(
-    "calibrator", ["temperature", PlattScaling(), LogisticRegression(), None]
+    "calibrator",
+    [
+        "temperature",
+        None,
+        *(
+            pytest.param(calibrator, marks=pytest.mark.slow)
+            for calibrator in (PlattScaling(), LogisticRegression())
+        ),
+    ],
 )
 def test_calibrated_pipeline(
     data, largest_difference, ensemble, response_method, calibrator
@@ -226,7 +234,14 @@ def test_margins(data, largest_difference, margins):
 
 @pytest.mark.parametrize(
     "calibrator",
-    ["auto", PlattScaling(), IsotonicCalibration(), VennAbers(), GaussianNB()],
+    [
+        "auto",
+        GaussianNB(),
+        *(
+            pytest.param(calibrator, marks=pytest.mark.slow)
+            for calibrator in (PlattScaling(), IsotonicCalibration(), VennAbers())
+        ),
+    ],
 )
 @pytest.mark.parametrize("ensemble", [True, False])
 def test_margins_without_probabilities(data, largest_difference, calibrator, ensemble):
