@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import UndefinedMetricWarning
-from sklearn.metrics import brier_score_loss
+from sklearn.metrics import brier_score_loss, roc_auc_score
 
 from sklearn_calib._numerics.net_benefit import check_thresholds
 from sklearn_calib._validation.arrays import shown
@@ -255,7 +255,7 @@ def _report(
             "calibration-in-the-large": large,
             "calibration slope": (line.slope, *line.slope_interval),
             "ICI": cell(ici, "percentile"),
-            "AUROC": cell(_auroc) if has_both else [np.nan] * 3,
+            "AUROC": cell(roc_auc_score) if has_both else [np.nan] * 3,
             "Brier score": cell(brier_score_loss),
         }
         for threshold in thresholds:
@@ -276,16 +276,3 @@ def _observed_to_expected(
     )
     with np.errstate(divide="ignore", invalid="ignore"):  # if all probabilities are 0
         return observed / expected
-
-
-def _auroc(y_true: Array, y_proba: Array, *, sample_weight: Weights = None) -> Any:
-    """Return the AUROC in a tenth of the time of `roc_auc_score`, for the draws."""
-    places = np.unique(y_proba, return_inverse=True)[1]
-    weight = np.ones(len(places)) if sample_weight is None else sample_weight
-    events, others = (
-        np.bincount(places, weight * (y_true == is_event), places.max() + 1)
-        for is_event in (True, False)
-    )
-    with np.errstate(invalid="ignore"):  # if a draw contains one outcome only
-        lower = np.cumsum(others) - others / 2
-        return events @ lower / (events.sum() * others.sum())
