@@ -7,7 +7,6 @@ from pathlib import Path
 import nox
 
 nox.options.default_venv_backend = "none"
-nox.options.sessions = ["lint", "tests"]
 
 GUIDE = (Path(__file__).parent / "CONTRIBUTING.md").read_text("utf-8")
 ROW = r"^\| `(.+)` \| (.+) \| `(.+)` \|$"
@@ -23,7 +22,7 @@ def add_session(name, task, command):
         session.run(*last, *session.posargs)
 
     run.__doc__ = task
-    nox.session(run, name=name)
+    nox.session(run, name=name, default=name in ("lint", "tests"))
 
 
 for row in re.findall(ROW, GUIDE, re.MULTILINE):

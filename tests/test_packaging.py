@@ -90,6 +90,10 @@ def test_the_conda_recipe_and_the_citation_agree_with_the_project():
     citation = yaml.safe_load((CHECKOUT / "CITATION.cff").read_text("utf-8"))
     versions = recipe["package"]["version"], citation["version"]
     assert versions == (sklearn_calib.__version__,) * 2
+    licenses = recipe["about"]["license"], citation["license"]
+    assert licenses == (PROJECT["license"],) * 2
+    builder = recipe["requirements"]["host"][-1].replace(" ", "")
+    assert SETTINGS["build-system"]["requires"] == [builder]
 
 
 @pytest.mark.parametrize("local", [False, True])
@@ -161,11 +165,10 @@ def test_nox_runs_the_commands_of_the_table(monkeypatch):
     sessions, ran = {}, []
     nox = SimpleNamespace(
         options=SimpleNamespace(),
-        session=lambda run, name: sessions.update({name: run}),
+        session=lambda run, name, **_: sessions.update({name: run}),
     )
     monkeypatch.setitem(sys.modules, "nox", nox)
     runpy.run_path(str(CHECKOUT / "noxfile.py"))
-    assert {*nox.options.sessions} < {*sessions}
     for run in sessions.values():
         run(SimpleNamespace(run=lambda *words: ran.append(words), posargs=["--more"]))
     assert {("ruff", "format"), ("python", "-m", "mypy", "--more")} < {*ran}
@@ -177,7 +180,6 @@ def test_python_versions_agree():
     lowest = PROJECT["requires-python"].removeprefix(">=")
     assert sys.version_info[:2] >= as_numbers(lowest)
     assert f"Programming Language :: Python :: {lowest}" in PROJECT["classifiers"]
-    assert "License :: OSI Approved :: BSD License" in PROJECT["classifiers"]
 
 
 def is_own_text(path):
