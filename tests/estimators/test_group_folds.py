@@ -61,7 +61,10 @@ wrappers = pytest.mark.parametrize(
     "wrapper",
     [
         CalibratedClassifier(GaussianNB(), SCALING, cv=3),
-        CalibratedClassifier(GaussianNB(), SCALING, cv=3, n_repeats=1),
+        pytest.param(
+            CalibratedClassifier(GaussianNB(), SCALING, cv=3, n_repeats=1),
+            marks=pytest.mark.slow,
+        ),
         CalibratedClassifier(GaussianNB(), SCALING, cv=3, ensemble=False),
         CalibratedClassifier(GaussianNB(), PerGroupCalibrator(SCALING), cv=3, groups=0),
         SelectiveClassifier(GaussianNB(), cv=3, coverage=0.8, abstain_label=-1),
@@ -180,6 +183,7 @@ def slope(model, X, y):
     return LogisticRegression(C=np.inf).fit(logits, y).coef_.item()
 
 
+@pytest.mark.slow
 def test_average_is_calibrated_for_new_patients():
     tree = DecisionTreeClassifier(max_depth=6, random_state=0)
     X_test, y_test, _ = draw_patients(np.ones(3000, int), 100)

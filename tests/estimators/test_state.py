@@ -57,7 +57,10 @@ def by_pickle(model):
     return pickle.loads(pickle.dumps(model))
 
 
-ways = pytest.mark.parametrize("way", [by_skops, by_pickle, copy.deepcopy])
+ways = pytest.mark.parametrize(
+    "way",
+    [by_skops, by_pickle, pytest.param(copy.deepcopy, marks=pytest.mark.slow)],
+)
 
 
 def net_of(loss, max_epochs):
