@@ -68,7 +68,7 @@ from sklearn_calib.metrics import lowest_error_within_one_se
 
 grids = [
     {"loss": ["cross_entropy", "brier"]},
-    {"loss": ["focal", "dual_focal"], "loss__gamma": [2.0, 5.0, 8.0]},
+    {"loss": ["focal", "dual_focal"], "loss__gamma": [4.0, 8.0]},
 ]
 search = GridSearchCV(
     clone(network),
