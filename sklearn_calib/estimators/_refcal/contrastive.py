@@ -1,5 +1,7 @@
 """Stage 1 of `RefCalClassifier`: supervised contrastive training of an encoder."""
 
+from typing import Any, Self
+
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -7,6 +9,7 @@ from skorch.dataset import unpack_data
 from skorch.utils import to_numpy, to_tensor
 from torch import Tensor, nn
 
+from sklearn_calib._validation.types import Array
 from sklearn_calib.estimators._neural.batches import Batch
 from sklearn_calib.estimators._neural.classifier import NeuralClassifier
 from sklearn_calib.estimators._neural.net_data import check_n_predicted
@@ -21,7 +24,7 @@ class Projected(nn.Module):
     since its embeddings keep information that the projections discard.
     """
 
-    def __init__(self, encoder, width, n_projection):
+    def __init__(self, encoder: nn.Module, width: int, n_projection: int) -> None:
         super().__init__()
         self.encoder = encoder
         layers = nn.Linear(width, width), nn.ReLU(), nn.Linear(width, n_projection)
@@ -43,19 +46,19 @@ class ContrastiveNet(NeuralClassifier):
 
     def __init__(
         self,
-        module=None,
+        module: Any = None,
         *,
-        refine_loss="supcon",
-        temperature=0.1,
-        n_projection=128,
-        **kwargs,
-    ):
+        refine_loss: str = "supcon",
+        temperature: float = 0.1,
+        n_projection: int = 128,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(module, **kwargs)
         self.refine_loss = refine_loss
         self.temperature = temperature
         self.n_projection = n_projection
 
-    def initialize_criterion(self):
+    def initialize_criterion(self) -> Self:
         """Build the loss of the projections."""
         if self.refine_loss == "supcon":
             self.criterion_ = SupConLoss(temperature=self.temperature)
@@ -63,7 +66,7 @@ class ContrastiveNet(NeuralClassifier):
             self.criterion_ = RefinementLoss()
         return self
 
-    def initialize_module(self):
+    def initialize_module(self) -> Self:
         """Build the encoder and the projection head."""
         super().initialize_module()
         width = self._embedding_width(self.module_)
@@ -71,19 +74,19 @@ class ContrastiveNet(NeuralClassifier):
         self.module_.to(getattr(torch, self.dtype))
         return self
 
-    def _data_params(self, module):
+    def _data_params(self, module: Any) -> dict[str, Any]:
         """Return the sizes for a network without its output layer."""
         sizes = super()._data_params(module)
         sizes.pop("num_classes", None)  # None would not remove the output layer
         return {**sizes, **({"n_classes": None} if "n_classes" in sizes else {})}
 
-    def _embedding_width(self, encoder):
+    def _embedding_width(self, encoder: nn.Module) -> int:
         """Return the width of the embeddings, computed from two samples of zeros."""
         dtype = getattr(torch, self.dtype)
         was_training = encoder.training
         with torch.no_grad():
             shape = encoder.eval()(
-                torch.zeros(2, *self._input_shape, dtype=dtype)
+                torch.zeros(2, *(self._input_shape or ()), dtype=dtype)
             ).shape
         encoder.train(was_training)
         if len(shape) != 2:
@@ -93,18 +96,18 @@ class ContrastiveNet(NeuralClassifier):
             )
         return shape[1]
 
-    def _transform(self, batch, transform):
+    def _transform(self, batch: Any, transform: Any) -> Batch:
         """Return the concatenated views of a mini-batch, and the labels."""
         X, y = (to_tensor(part, device=self.device) for part in unpack_data(batch))
         views = make_views(transform, X, "augment")
         return Batch((views.flatten(0, 1), y))
 
-    def get_loss(self, y_pred, y_true, *args, **kwargs):
+    def get_loss(self, y_pred: Any, y_true: Any, *args: Any, **kwargs: Any) -> Any:
         """Return the loss of the projections of all views of a mini-batch."""
         target = to_tensor(y_true, device=self.device)
         return self.criterion_(y_pred.unflatten(0, (len(target), -1)), target)
 
-    def embed(self, X):
+    def embed(self, X: Any) -> Array:
         """Return the embeddings of validated data, batch by batch."""
         dataset = self.get_dataset(X)
         batches = self.get_iterator(dataset, training=False)
@@ -117,14 +120,14 @@ class ContrastiveNet(NeuralClassifier):
         check_n_predicted(self, len(embeddings), dataset)
         return embeddings
 
-    def encode(self, X):
+    def encode(self, X: Tensor) -> Tensor:
         """Return the embeddings of one mini-batch, without gradients."""
         choose_threads(self, X)
         with torch.no_grad():
             return self.module_.encoder.eval()(X)
 
 
-def make_views(augment, X, name):
+def make_views(augment: Any, X: Tensor, name: str) -> Tensor:
     """Return the views of a mini-batch; `name` is the parameter named in errors."""
     views = augment(X)
     if views.ndim != X.ndim + 1 or views.shape[0] != len(X):
@@ -136,7 +139,12 @@ def make_views(augment, X, name):
     return views
 
 
-def refine(net, key, X, y):  # noqa: ARG001 - joblib looks up results by the key
+def refine(
+    net: ContrastiveNet,
+    key: str,  # noqa: ARG001 - joblib looks up results by the key
+    X: Any,
+    y: Any,
+) -> tuple[ContrastiveNet, Array]:
     """Train the encoder, and return it and the embeddings of the training data."""
     net.fit(X, y)
     return net, net.embed(X)

@@ -1,10 +1,13 @@
 """Construction and training of the two stages of `RefCalClassifier`."""
 
+from typing import Any, TypeAlias
+
 from sklearn.base import clone
 from skorch.utils import noop
 
 from sklearn_calib._sklearn.nested_params import add_prefix
 from sklearn_calib._validation.probabilities import check_sample_weight
+from sklearn_calib._validation.types import Array
 from sklearn_calib.datasets import FeatureCorruption, ImageAugmentation
 from sklearn_calib.estimators._neural.net_data import (
     check_data,
@@ -30,8 +33,11 @@ from sklearn_calib.estimators._refcal.linear_head import LinearHead
 # usual learning rate of 0.001 the head would need many more epochs.
 HEAD_DEFAULTS = {"lr": 0.01}
 
+# Both nets, and the samples, embeddings, labels and weights for the head.
+Stages: TypeAlias = tuple[ContrastiveNet, LinearHead, Any, Array, Any, Any]
 
-def refine_encoder(model, X, y, sample_weight):
+
+def refine_encoder(model: Any, X: Any, y: Any, sample_weight: Any) -> Stages:
     """Train stage 1, and return it, the untrained head and the head's training data.
 
     The training data are the samples, their embeddings, the labels and the weights.
@@ -61,7 +67,7 @@ def refine_encoder(model, X, y, sample_weight):
     return refiner, head, X, embeddings, y, sample_weight
 
 
-def embed_more(model, X, y, sample_weight):
+def embed_more(model: Any, X: Any, y: Any, sample_weight: Any) -> Stages:
     """Return both trained stages, and new training data for the head."""
     X, y = check_data(model, X, y, reset=False)
     X, y, sample_weight = _leave_out_zeros(X, y, sample_weight)
@@ -69,13 +75,15 @@ def embed_more(model, X, y, sample_weight):
     return refiner, model.head_, X, refiner.embed(X), y, sample_weight
 
 
-def embed_validation(model, refiner, X, y):
+def embed_validation(
+    model: Any, refiner: ContrastiveNet, X: Any, y: Any
+) -> tuple[Array, Any]:
     """Return a validation set as embeddings and labels."""
     X, y = check_data(model, X, y, reset=False)
     return refiner.embed(X), y
 
 
-def train_head(model, method, stages, **fit_params):
+def train_head(model: Any, method: str, stages: Stages, **fit_params: Any) -> None:
     """Train the head, and keep it even if its training is interrupted."""
     refiner, head, X, embeddings, y, sample_weight = stages
     train = getattr(head, method)
@@ -87,14 +95,14 @@ def train_head(model, method, stages, **fit_params):
         model.interrupted_ = head.interrupted_
 
 
-def _leave_out_zeros(X, y, sample_weight):
+def _leave_out_zeros(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
     """Return the data and weights without the samples of weight 0."""
     if sample_weight is None:
         return X, y, None
     return drop_zeros(X, y, check_sample_weight(sample_weight, X))
 
 
-def _build_refiner(model, X, seed):
+def _build_refiner(model: Any, X: Any, seed: Any) -> ContrastiveNet:
     """Build the net of stage 1."""
     if model.encoder is None:
         hint = "Pass a torch.nn.Module that returns embeddings."
@@ -112,7 +120,7 @@ def _build_refiner(model, X, seed):
     return clone(net)  # copies the callbacks and the encoder
 
 
-def build_head(model, seed):
+def build_head(model: Any, seed: Any) -> LinearHead:
     """Build the classifier of stage 2."""
     net = LinearHead(
         module__hidden_sizes=(),
@@ -125,13 +133,13 @@ def build_head(model, seed):
     return clone(net)
 
 
-def _shared_params(model, seed):
+def _shared_params(model: Any, seed: Any) -> dict[str, Any]:
     """Return the parameters that both stages have."""
     shared = {name: getattr(model, name) for name in ("dtype", "device", "verbose")}
     return {"random_state": seed, **shared}
 
 
-def _find_augment(model, X):
+def _find_augment(model: Any, X: Any) -> Any:
     """Return the augmentation of stage 1; "auto" depends on the shape of the data."""
     if model.augment != "auto":
         return model.augment
@@ -140,7 +148,7 @@ def _find_augment(model, X):
     return FeatureCorruption() if X.ndim == 2 else ImageAugmentation()
 
 
-def _check_params(net, stage):
+def _check_params(net: ContrastiveNet | LinearHead, stage: str) -> None:
     """Raise an error that names the stage if a parameter of its net is invalid."""
     try:
         check_params(net)

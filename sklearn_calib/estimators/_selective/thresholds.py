@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import pairwise
 from math import ceil
 from numbers import Real
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,16 +15,19 @@ from sklearn_calib._numerics.confidence import check_confidence
 from sklearn_calib._validation.arrays import as_numbers, shorten, shown
 from sklearn_calib._validation.declarations import BETWEEN_0_AND_1, validate_params
 from sklearn_calib._validation.labels import as_list, code_of_label
-from sklearn_calib._validation.types import Ints
-from sklearn_calib.estimators._selective.risks import resolve_risks
+from sklearn_calib._validation.types import Array, Floats, Ints
+from sklearn_calib.estimators._selective.risks import Risk, resolve_risks
 
 # An error message rounds the lowest limit of a risk up to a multiple of 1 / STEPS.
 STEPS = 10_000
 # Number of tests whose p-values are computed at once: most sequences are short.
 BLOCK = 64
 
+# Risks with the total loss and the number of samples that count, by threshold.
+Tested: TypeAlias = list[tuple[Risk, Floats]]
 
-def check_goals(coverage, max_risk):
+
+def check_goals(coverage: float | None, max_risk: Any) -> None:
     """Raise ValueError unless one goal is given."""
     if (coverage is None) == (max_risk is None):
         raise ValueError(
@@ -33,7 +37,7 @@ def check_goals(coverage, max_risk):
         )
 
 
-def check_has_proba(estimator):
+def check_has_proba(estimator: Any) -> None:
     """Raise ValueError unless the classifier has probabilities."""
     if not hasattr(estimator, "predict_proba"):
         raise ValueError(
@@ -43,7 +47,7 @@ def check_has_proba(estimator):
         )
 
 
-def check_tested_once(rows, purpose):
+def check_tested_once(rows: Ints, purpose: str) -> None:
     """Raise ValueError if folds test a sample repeatedly."""
     n_samples = len(np.unique(rows))
     if n_samples < len(rows):
@@ -53,7 +57,7 @@ def check_tested_once(rows, purpose):
         )
 
 
-def refuse_logits(estimator, confidence):
+def refuse_logits(estimator: Any, confidence: Any) -> NoReturn:
     """Raise ValueError for a classifier whose logits are unknown."""
     raise ValueError(
         'confidence must be computed from probabilities, such as "msp", if the '
@@ -156,7 +160,9 @@ def _check_correct(correct: ArrayLike) -> Ints:
     )
 
 
-def threshold_for_coverage(confidence, weight, coverage):
+def threshold_for_coverage(
+    confidence: Floats, weight: Floats, coverage: float
+) -> float:
     """Return the highest threshold that accepts at least this fraction of the weight.
 
     All samples tied at the threshold are accepted. For full coverage it is minus
@@ -172,7 +178,9 @@ def threshold_for_coverage(confidence, weight, coverage):
     return confidence[order[np.searchsorted(accepted, wanted)]]
 
 
-def threshold_for_risk(confidence, risks, losses, delta):
+def threshold_for_risk(
+    confidence: Floats, risks: list[Risk], losses: list[Floats], delta: float
+) -> float:
     """Return the lowest threshold that fixed-sequence testing accepts.
 
     From higher thresholds to lower ones, each hypothesis "some risk exceeds its limit"
@@ -218,7 +226,7 @@ def threshold_for_risk(confidence, risks, losses, delta):
     return -thresholds[found]
 
 
-def _levels(n_accepted, tested, delta):
+def _levels(n_accepted: Ints, tested: Tested, delta: float) -> dict[int, float]:
     """Return the significance level of the tests that have one, by index.
 
     Each of four thresholds gets a quarter of `delta`: those that accept all samples,
@@ -233,8 +241,8 @@ def _levels(n_accepted, tested, delta):
     wanted = n_accepted[-1] * np.array([0.25, 0.5])
     quarter, half = np.searchsorted(n_accepted, wanted).tolist()
 
-    def first_enough(start, level):
-        def is_enough(end):
+    def first_enough(start: int, level: float) -> int:
+        def is_enough(end: int) -> bool:
             return all(
                 _pvalue(1.0, n_counted[end], risk) <= level
                 for risk, (_, n_counted) in tested
@@ -246,25 +254,26 @@ def _levels(n_accepted, tested, delta):
     few = first_enough(0, part)
     if few >= quarter:
         few = quarter = first_enough(quarter, 2 * part)
-    levels = {}
+    levels: dict[int, float] = {}
     for start in (few, quarter, max(quarter, half), last):
         levels[start] = levels.get(start, 0.0) + part
     return levels
 
 
-def _largest_pvalue(tested, place):
+def _largest_pvalue(tested: Tested, place: slice | list[int]) -> Floats:
     """Return the p-values of the hypotheses that some risk exceeds its limit."""
-    return np.max([_pvalue(*count[:, place], risk) for risk, count in tested], axis=0)
+    values = [_pvalue(count[0, place], count[1, place], risk) for risk, count in tested]
+    return np.max(values, axis=0)
 
 
-def _accumulate(index, losses):
+def _accumulate(index: Ints, losses: Floats) -> Floats:
     """Return the total loss and the number of samples that count, by threshold."""
     counted = ~np.isnan(losses)
     columns = np.where(counted, losses, 0.0), counted
     return np.array([np.bincount(index, weights=each).cumsum() for each in columns])
 
 
-def _pvalue(total, n_samples, risk):
+def _pvalue(total: Any, n_samples: Any, risk: Risk) -> Any:
     """Return p-values of the hypothesis that the risk exceeds its limit.
 
     The test is the exact binomial test for losses of 0 and 1, and that of Hoeffding and
@@ -283,27 +292,29 @@ def _pvalue(total, n_samples, risk):
     return np.minimum(hoeffding, np.e * binomial)
 
 
-def _lowest_limit(n_accepted, risk, count, delta):
+def _lowest_limit(n_accepted: Ints, risk: Risk, count: Floats, delta: float) -> float:
     """Return the lowest limit, in steps, that can be guaranteed for one risk alone."""
 
-    def is_found(step):
+    def is_found(step: int) -> bool:
         tested = [(replace(risk, limit=step / STEPS), count)]
         levels = _levels(n_accepted, tested, delta)
-        return (_largest_pvalue(tested, [*levels]) <= [*levels.values()]).any()
+        return bool((_largest_pvalue(tested, [*levels]) <= [*levels.values()]).any())
 
     steps = range(1, ceil(risk.highest * STEPS))
     return (1 + bisect_left(steps, True, key=is_found)) / STEPS
 
 
-def _refuse_max_risk(risks, lowest, delta, n_samples):
+def _refuse_max_risk(
+    risks: list[Risk], lowest: list[float], delta: float, n_samples: int
+) -> NoReturn:
     """Raise ValueError with the lowest risks that the same tests guarantee."""
-    lowest = [f"{each:.4g}" for each in lowest]
-    wanted, here = "a risk that some threshold can guarantee", f"here is {lowest[0]}"
+    limits = [f"{each:.4g}" for each in lowest]
+    wanted, here = "a risk that some threshold can guarantee", f"here is {limits[0]}"
     got = ", ".join(f"{risk} {risk.limit}" for risk in risks)
     if len(risks) > 1:
         wanted = "limits that one threshold can guarantee together"
         here = "limits of each risk alone are " + ", ".join(
-            f"{risk} {each}" for risk, each in zip(risks, lowest, strict=True)
+            f"{risk} {each}" for risk, each in zip(risks, limits, strict=True)
         )
     raise ValueError(
         f"max_risk must be {wanted}, got {shorten(got)}. The lowest {shorten(here)}, "
@@ -314,15 +325,15 @@ def _refuse_max_risk(risks, lowest, delta, n_samples):
 
 # By the kind of the labels' dtype: the type of the label for abstaining, its name, and
 # an example, which is the default unless the labels are numbers.
-ABSTAIN_LABELS = {
+ABSTAIN_LABELS: dict[str, tuple[type, str, Any]] = {
     "U": (str, "string", "abstain"),
     "M": (np.datetime64, "datetime64", np.datetime64("NaT")),
     "m": (np.timedelta64, "timedelta64", np.timedelta64("NaT")),
 }
-ABSTAIN_NUMBER = Real, "number", -1
+ABSTAIN_NUMBER: tuple[type, str, Any] = Real, "number", -1
 
 
-def resolve_abstain_label(label, classes):
+def resolve_abstain_label(label: Any, classes: Array) -> Any:
     """Return the label for abstaining, of the classes' type and different from them."""
     kind = "U" if isinstance(classes[0], str) else classes.dtype.kind
     wanted, name, example = ABSTAIN_LABELS.get(kind, ABSTAIN_NUMBER)
