@@ -23,11 +23,11 @@ from sklearn_calib._validation.labels import (
     distinct_labels,
     encode_labels,
 )
-from sklearn_calib._validation.types import Array, Ints, Weights
+from sklearn_calib._validation.types import Array, Floats, Ints, Weights
 from sklearn_calib.estimators._neural.batches import Batch, as_batch, have_one_shape
 
 
-def check_data(estimator, *arrays, reset):
+def check_data(estimator: Any, *arrays: Any, reset: bool) -> Any:
     """Validate X, or X and y, and convert X to the precision of an estimator.
 
     A sparse X is returned in CSR format, and a dict of several inputs as a dict of
@@ -63,7 +63,7 @@ def check_data(estimator, *arrays, reset):
     return checked
 
 
-def _check_array(estimator, X, *y, reset):
+def _check_array(estimator: Any, X: Any, *y: Any, reset: bool) -> Any:
     """Validate an array or a sparse matrix, and labels."""
     # validate_data would convert dates, and strings that represent numbers.
     X = check_numbers(X, "X")
@@ -87,7 +87,7 @@ def _check_array(estimator, X, *y, reset):
     return (X, checked[1]) if y else X
 
 
-def _check_inputs(estimator, X, *y, reset):
+def _check_inputs(estimator: Any, X: Any, *y: Any, reset: bool) -> Any:
     """Validate a dict of several inputs, and labels."""
     dtype = estimator._data_dtype or estimator.dtype
     X = {name: _check_input(X[name], f"X[{name!r}]", dtype) for name in X}
@@ -102,7 +102,7 @@ def _check_inputs(estimator, X, *y, reset):
     return X, checked
 
 
-def _check_input(values, name, dtype):
+def _check_input(values: Any, name: str, dtype: Any) -> Any:
     """Validate one of several inputs; integers and booleans are not converted."""
     options = {"ensure_2d": False, "allow_nd": True, "accept_sparse": "csr"}
     values = check_numbers(_on_cpu(values), name)
@@ -112,12 +112,12 @@ def _check_input(values, name, dtype):
     return _as_matrix(check_array(values, dtype=dtype, input_name=name, **options))
 
 
-def _as_matrix(X):
+def _as_matrix(X: Any) -> Any:
     """Return a sparse array as a matrix, of which skorch's Dataset can take a row."""
     return csr_matrix(X) if issparse(X) else X
 
 
-def _check_names(X, names):
+def _check_names(X: Any, names: list[str] | None) -> None:
     """Raise an error unless X is an array or a dict of inputs, as in fit."""
     has_names = is_dict(X)
     if has_names and not (X and all(isinstance(name, str) for name in X)):
@@ -126,13 +126,13 @@ def _check_names(X, names):
             f"forward to arrays, got a dict with the keys {shown([*X])}. Name the "
             "inputs."
         )
-    if has_names != (names is not None) or (has_names and {*X} != {*names}):
+    if has_names != (names is not None) or (has_names and {*X} != {*(names or ())}):
         wanted = "an array" if names is None else f"a dict of the inputs {shown(names)}"
         got = f"a dict of {shown([*X])}" if has_names else "an array"
         raise ValueError(f"X must be {wanted}, as in fit, got {got}. Call fit again.")
 
 
-def check_one_input(X):
+def check_one_input(X: Any) -> None:
     """Raise TypeError for a dict of several inputs."""
     if is_dict(X):
         raise TypeError(
@@ -141,18 +141,18 @@ def check_one_input(X):
         )
 
 
-def sample_shape(X):
+def sample_shape(X: Any) -> tuple[int, ...]:
     """Return the shape of one sample, empty for a dict of several inputs."""
     return () if is_dict(X) else X.shape[1:]
 
 
-def _on_cpu(array):
+def _on_cpu(array: Any) -> Any:
     """Copy a tensor with values to the CPU; return anything else unchanged."""
     is_movable = isinstance(array, torch.Tensor) and not array.is_meta
     return array.cpu() if is_movable else array
 
 
-def check_table_or_images(ndim, name, hint):
+def check_table_or_images(ndim: int, name: str, hint: str) -> None:
     """Raise ValueError for data that have no default network or augmentation."""
     if ndim not in (2, 4):
         got = f"X of {ndim} dimensions" if ndim > 1 else "a dict of several inputs"
@@ -163,7 +163,7 @@ def check_table_or_images(ndim, name, hint):
         )
 
 
-def check_several_classes(classes):
+def check_several_classes(classes: Array) -> None:
     """Raise ValueError unless at least two classes remain."""
     if len(classes) < 2:
         raise ValueError(
@@ -172,7 +172,7 @@ def check_several_classes(classes):
         )
 
 
-def check_representable(sample_weight, dtype, name):
+def check_representable(sample_weight: Floats, dtype: Any, name: str) -> None:
     """Raise ValueError if weights become 0 or infinite in the network's precision."""
     limits = np.finfo(dtype)
     positive = sample_weight[sample_weight > 0]
@@ -184,7 +184,7 @@ def check_representable(sample_weight, dtype, name):
         )
 
 
-def drop_zeros(X, codes, sample_weight):
+def drop_zeros(X: Any, codes: Array, sample_weight: Any) -> Any:
     """Leave out samples of weight zero, which would still fill mini-batches."""
     kept = sample_weight > 0
     if kept.all():

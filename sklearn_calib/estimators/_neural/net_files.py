@@ -2,6 +2,7 @@
 
 import os
 import warnings
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from functools import cache
@@ -189,7 +190,7 @@ def _kind(tensor: torch.Tensor) -> tuple[tuple[int, ...], str]:
     return tuple(tensor.shape), str(tensor.dtype)
 
 
-def blank_net(cls):
+def blank_net(cls: Any) -> Any:
     """Return an empty net for a state that comes from a pickle."""
     net = cls.__new__(cls)
     vars(net)[FROM_PICKLE] = True
@@ -199,7 +200,7 @@ def blank_net(cls):
 # States without pickle --------------------------------------------------------------
 
 
-def get_plain_state(net):
+def get_plain_state(net: Any) -> dict[str, Any]:
     """Return the state of a net in known types, with the weights as bytes.
 
     Formats that read only known types, such as skops, store it. Loading builds the
@@ -217,7 +218,7 @@ def get_plain_state(net):
     return state
 
 
-def set_plain_state(net, state):
+def set_plain_state(net: Any, state: dict[str, Any]) -> None:
     """Set a state returned by `get_plain_state`."""
     if "__cuda_dependent_attributes__" in state:
         raise ValueError(
@@ -231,7 +232,7 @@ def set_plain_state(net, state):
         net._initialize_callbacks()
 
 
-def _rebuild(net, weights):
+def _rebuild(net: Any, weights: bytes) -> None:
     """Build the parts of a net from the parameters, and load their weights."""
     try:
         states = from_bytes(weights)
@@ -253,9 +254,10 @@ def _rebuild(net, weights):
     net.initialized_ = True
 
 
-def _check_comes_back(net, state):
+def _check_comes_back(net: Any, state: dict[str, Any]) -> None:
     """Raise ValueError unless the parameters build a network with these weights."""
-    twin = type(net).__new__(type(net))
+    kind: Any = type(net)
+    twin = kind.__new__(kind)
     vars(twin).update(without(state, [_WEIGHTS]))
     try:
         _rebuild(twin, state[_WEIGHTS])
@@ -276,7 +278,7 @@ def _check_comes_back(net, state):
 
 
 @contextmanager
-def unwrapped_module(net):
+def unwrapped_module(net: Any) -> Iterator[None]:
     """Give the parameters the names that they have in a single process."""
     module = vars(net).get("module_")
     if group_of(module) is None:
@@ -289,7 +291,9 @@ def unwrapped_module(net):
         net.module_ = module
 
 
-def write_params(net, save, files, use_safetensors):
+def write_params(
+    net: Any, save: Callable[..., None], files: dict[str, Any], use_safetensors: bool
+) -> None:
     """Write the files of a net atomically with skorch's `save_params`."""
     group = group_of(getattr(net, "module_", None))
     if is_first(group):
@@ -301,13 +305,13 @@ def write_params(net, save, files, use_safetensors):
     wait(group)
 
 
-def get_rates(net):
+def get_rates(net: Any) -> list[Any] | None:
     """Return the learning rates of the optimizer, None if there is none."""
     optimizer = getattr(net, "optimizer_", None)
     return optimizer and [group.get("lr") for group in optimizer.param_groups]
 
 
-def warn_of_loaded_rates(net, before):
+def warn_of_loaded_rates(net: Any, before: list[Any] | None) -> None:
     """Warn if a file has replaced the learning rates that the parameters ask for."""
     after = get_rates(net)
     if before in (None, after) or any(
@@ -469,7 +473,7 @@ def _check_sizes(net: Any, tensors: dict[str, torch.Tensor]) -> None:
         refuse("module_", f"a network with {len(net.classes_)} outputs", found)
 
 
-def _check_has_no_tensors(state):
+def _check_has_no_tensors(state: dict[str, Any]) -> None:
     """Raise ValueError for a parameter that is a network instance, not a class."""
     for name, value in state.items():
         if isinstance(value, torch.nn.Module) and value.state_dict():
@@ -480,10 +484,10 @@ def _check_has_no_tensors(state):
             )
 
 
-def without(state, names):
+def without(state: dict[str, Any], names: Collection[str]) -> dict[str, Any]:
     return {name: value for name, value in state.items() if name not in names}
 
 
-def _frozen(net):
+def _frozen(net: Any) -> list[bool]:
     """Return which weights are frozen."""
     return [not p.requires_grad for p in net.module_.parameters()]

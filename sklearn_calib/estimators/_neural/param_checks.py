@@ -91,7 +91,7 @@ _IN_ORDER = {
 }
 
 
-def check_not_refused(names):
+def check_not_refused(names: Iterable[str]) -> None:
     """Raise TypeError for fitted attributes, and parameters that are not supported."""
     for name in names:
         if name.endswith("_"):
@@ -106,12 +106,12 @@ def check_not_refused(names):
             )
 
 
-def check_known(net):
+def check_known(net: Any) -> None:
     """Raise TypeError for unknown names, which a constructor with **kwargs accepts.
 
     The prefixes of parts that a subclass adds are unknown until these are built.
     """
-    own = _names_of_class(type(net))
+    own = _names_of_class(net.__class__)
     for name in net._get_param_names():
         prefix, is_nested, _ = name.partition("__")
         # A method that was replaced in this instance is not a parameter either.
@@ -125,14 +125,14 @@ def check_known(net):
 
 
 @cache
-def _names_of_class(kind):
+def _names_of_class(kind: type) -> set[str]:
     """Return the parameters of the constructors of a class and of its bases."""
     classes = [each for each in kind.mro() if "__init__" in vars(each)]
     own = {name for each in classes for name in inspect.signature(each).parameters}
     return own - {*REFUSED, "args", "kwargs", "self"}
 
 
-def check_parts_take(net, params):
+def check_parts_take(net: Any, params: dict[str, Any]) -> None:
     """Raise ValueError for a name among new parameters that a component lacks."""
     of_module = remove_prefix("module__", params)
     module = params.get("module", net.module)
@@ -144,12 +144,13 @@ def check_parts_take(net, params):
     check_takes(torch.compile, remove_prefix("compile__", params), "compile__")
     of_callbacks = remove_prefix("callbacks__", params)
     if of_callbacks and not isinstance(params.get("callbacks", net.callbacks), str):
-        twin = type(net).__new__(type(net))
+        kind: Any = type(net)
+        twin = kind.__new__(kind)
         vars(twin).update({**vars(net), **params})
         check_callback_names(twin, of_callbacks)
 
 
-def check_params(net):
+def check_params(net: Any) -> None:
     """Raise an error for a parameter of a net with an invalid name or value."""
     check_known(net)
     _check_train_split(net.train_split)
@@ -172,7 +173,7 @@ def check_params(net):
     _warn_of_plain_update(net.loss)
 
 
-def _check_keeps_order(options):
+def _check_keeps_order(options: dict[str, Any]) -> None:
     """Raise ValueError for an option with which predictions do not match the rows."""
     for name, wanted in _IN_ORDER.items():
         value = options.get(name)
@@ -184,7 +185,7 @@ def _check_keeps_order(options):
             )
 
 
-def _check_train_split(train_split):
+def _check_train_split(train_split: Any) -> None:
     """Raise TypeError for a validation set in place of a function that returns it."""
     if not (train_split is None or train_split is False or callable(train_split)):
         raise TypeError(
@@ -194,7 +195,7 @@ def _check_train_split(train_split):
         )
 
 
-def _warn_of_plain_update(loss):
+def _warn_of_plain_update(loss: Any) -> None:
     """Warn of a loss with a method `update` that does not declare to learn."""
     kind = loss if isinstance(loss, type) else type(loss)
     if issubclass(kind, CalibrationLoss):
@@ -212,7 +213,7 @@ def _warn_of_plain_update(loss):
         )
 
 
-def check_takes_weights(criterion):
+def check_takes_weights(criterion: torch.nn.Module) -> None:
     """Raise TypeError unless the loss supports `sample_weight`."""
     if "sample_weight" not in inspect.signature(criterion.forward).parameters:
         raise TypeError(
@@ -222,7 +223,7 @@ def check_takes_weights(criterion):
         )
 
 
-def check_shared(net, seed):
+def check_shared(net: Any, seed: int | None) -> None:
     """Raise ValueError if several processes train the net together without a seed."""
     if seed is None and group_of(net.module_) is not None:
         raise ValueError(
@@ -231,7 +232,7 @@ def check_shared(net, seed):
         )
 
 
-def check_posterior(net):
+def check_posterior(net: Any) -> None:
     """Raise ValueError if `posterior` is True and the loss does not support it."""
     if not net.posterior:
         return
@@ -246,7 +247,7 @@ def check_posterior(net):
         ) from None
 
 
-def check_callbacks(net):
+def check_callbacks(net: Any) -> None:
     """Raise an error for an invalid callback, or for a parameter of an unknown one."""
     for item in net.callbacks or []:
         _check_callback(item)
@@ -264,7 +265,7 @@ def check_callbacks(net):
             check_takes(callback, remove_prefix(prefix, given), f"callbacks__{prefix}")
 
 
-def check_callback_names(net, given):
+def check_callback_names(net: Any, given: dict[str, Any]) -> None:
     """Raise ValueError for a parameter of a callback that a net does not have."""
     if not given:
         return
@@ -279,7 +280,7 @@ def check_callback_names(net, given):
             )
 
 
-def _check_callback(item):
+def _check_callback(item: Any) -> None:
     """Raise TypeError unless an item is a callback, or a pair of a name and one."""
     is_pair = isinstance(item, tuple | list) and len(item) == 2
     callback = item[1] if is_pair and isinstance(item[0], str) else item
@@ -291,7 +292,7 @@ def _check_callback(item):
         )
 
 
-def check_can_refit(callbacks):
+def check_can_refit(callbacks: list[tuple[str, Callback]]) -> None:
     """Raise ValueError if a callback cannot take part in a second run on all data."""
     scores = [each for _, each in callbacks if isinstance(each, ScoringBase)]
     of_validation = {each.name_ for each in scores if not each.on_train}
@@ -304,7 +305,7 @@ def check_can_refit(callbacks):
             )
 
 
-def _belongs_to_one_run(callback, of_validation):
+def _belongs_to_one_run(callback: Callback, of_validation: set[str]) -> bool:
     """Return whether a skorch callback would fail, or load a state, in a second run.
 
     `of_validation` are names of scores that are computed on validation data.
