@@ -3,10 +3,10 @@
 import os
 import pickle
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from numbers import Integral
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from joblib import Memory
@@ -35,13 +35,20 @@ from sklearn_calib._sklearn.response import (
 from sklearn_calib._sklearn.training_data import take
 from sklearn_calib._validation.arrays import is_dict, shorten, shown
 from sklearn_calib._validation.groups import distinct_values, encode_groups, group_frame
+from sklearn_calib._validation.types import Array, Floats, Function, Ints
 
 # Types of cv and memory of the wrappers of a classifier.
-SplitterLike = int | BaseCrossValidator | Iterable[Any] | None
-MemoryLike = str | os.PathLike[str] | Memory | None
+SplitterLike: TypeAlias = int | BaseCrossValidator | Iterable[Any] | None
+MemoryLike: TypeAlias = str | os.PathLike[str] | Memory | None
+
+# Rows of the training and of the test part of each fold; a slice is all rows.
+Splits: TypeAlias = list[tuple[Ints | slice, Ints]]
+HeldOutAs: TypeAlias = str | tuple[str, str] | None
 
 
-def make_splits(cv, X, y, classes, *, n_repeats=1, **params):
+def make_splits(
+    cv: Any, X: Any, y: Array, classes: Any, *, n_repeats: int = 1, **params: Any
+) -> Splits:
     """Return the training and test indices of each fold, and check them.
 
     `classes` are those that the classifiers of the folds are to predict. Folds are
@@ -81,7 +88,7 @@ def make_splits(cv, X, y, classes, *, n_repeats=1, **params):
     return splits
 
 
-def group_codes(groups, n_samples):
+def group_codes(groups: Any, n_samples: int) -> Ints | None:
     """Return the number of the group of each sample, or None without groups."""
     if groups is None:
         return None
@@ -90,19 +97,20 @@ def group_codes(groups, n_samples):
     return np.unique(codes, axis=0, return_inverse=True)[1].ravel()
 
 
-def _group_folds(n_folds, n_repeats, y, groups):
+def _group_folds(n_folds: int, n_repeats: int, y: Array, groups: Any) -> Splits:
     """Return folds that do not divide groups, from several draws.
 
     The folds are stratified by the classes that a group contains, not by their
     frequencies: large groups of different frequencies would be drawn alike.
     """
-    codes = group_codes(groups, len(y))
+    codes: Any = group_codes(groups, len(y))
     # Of each group, one sample of each class that it contains.
     labels = y if y.ndim == 1 else np.zeros(len(y))
     pairs = np.column_stack([codes, np.unique(labels, return_inverse=True)[1]])
     _, kept = np.unique(pairs, axis=0, return_index=True)
     _check_class_sizes(n_folds, labels[kept], "groups")
-    folds, rng = [], np.random.RandomState(0)
+    folds: Splits = []
+    rng = np.random.RandomState(0)
     for _ in range(n_repeats):
         splitter = StratifiedGroupKFold(n_folds, shuffle=True, random_state=rng)
         for _, test in splitter.split(kept, labels[kept], codes[kept]):
@@ -111,14 +119,16 @@ def _group_folds(n_folds, n_repeats, y, groups):
     return folds
 
 
-def held_out_splits(estimator, cv, X, y, classes, **params):
+def held_out_splits(
+    estimator: Any, cv: Any, X: Any, y: Array, classes: Any, **params: Any
+) -> Splits:
     """Return the splits; for a frozen classifier, all samples are held out."""
     if isinstance(estimator, FrozenEstimator):
         return [(slice(None), np.arange(len(y)))]
     return make_splits(cv, X, y, classes, **params)
 
 
-def _check_no_groups(cv, error):
+def _check_no_groups(cv: Any, error: Exception) -> None:
     """Raise ValueError if the splitter takes groups, without which it failed."""
     if get_routing_for_object(cv).consumes("split", ["groups"]):
         raise ValueError(
@@ -129,7 +139,7 @@ def _check_no_groups(cv, error):
         ) from error
 
 
-def _check_class_sizes(n_folds, y, what="samples"):
+def _check_class_sizes(n_folds: int, y: Array, what: str = "samples") -> None:
     """Raise ValueError if stratified folds outnumber the samples of each class."""
     labels, counts = np.unique(y, return_counts=True)
     label, count = shown(labels.tolist()[counts.argmin()]), counts.min()
@@ -143,7 +153,7 @@ def _check_class_sizes(n_folds, y, what="samples"):
         )
 
 
-def _check_training_classes(classes, targets):
+def _check_training_classes(classes: Any, targets: list[Array]) -> None:
     """Warn of classes that are absent from the training part of some folds."""
     absent = []
     for fold, target in enumerate(targets):
@@ -169,21 +179,21 @@ def _check_training_classes(classes, targets):
 
 
 def fit_and_predict(
-    estimator,
-    X,
-    y,
-    splits,
-    refit,
-    fit_params,
-    response_method,
-    classes,
+    estimator: Any,
+    X: Any,
+    y: Array,
+    splits: Splits,
+    refit: bool,
+    fit_params: dict[str, Any],
+    response_method: str,
+    classes: Any,
     *,
-    takes_margins=False,
-    held_out_as=None,
-    tasks=None,
-    n_jobs=None,
-    verbose=0,
-):
+    takes_margins: bool = False,
+    held_out_as: HeldOutAs = None,
+    tasks: list[Any] | None = None,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+) -> tuple[list[Any], list[Floats], str]:
     """Fit a clone to each training part, and predict each test part.
 
     Parameters
@@ -213,7 +223,7 @@ def fit_and_predict(
     """
     options = classes, response_method, takes_margins, held_out_as
     # The classifiers of the folds are not sent back if they are not needed.
-    parts = [(*split, not refit) for split in splits]
+    parts: list[Any] = [(*split, not refit) for split in splits]
     parts += [(slice(None), None, True)] * refit
     tasks = [None] * len(parts) if tasks is None else tasks
     try:
@@ -228,25 +238,25 @@ def fit_and_predict(
             "classes that are defined in a notebook or in a function into a file and "
             "import them, or use n_jobs=1."
         ) from error
-    classifiers, responses, scores = zip(*fitted, strict=True)
-    response, scores = _unify(responses, scores[: len(splits)])
+    classifiers, responses, returned = zip(*fitted, strict=True)
+    response, scores = _unify(responses, returned[: len(splits)])
     return list(classifiers[-1:] if refit else classifiers), scores, response
 
 
 def _fit_fold(
-    estimator,
-    X,
-    y,
-    train,
-    test,
-    keep,
-    fit_params,
-    task,
-    classes,
-    response_method,
-    takes_margins,
-    held_out_as,
-):
+    estimator: Any,
+    X: Any,
+    y: Array,
+    train: Any,
+    test: Any,
+    keep: bool,
+    fit_params: dict[str, Any],
+    task: Any,
+    classes: Any,
+    response_method: str,
+    takes_margins: bool,
+    held_out_as: HeldOutAs,
+) -> tuple[Any, str, Floats | None]:
     """Fit a clone to the training part, and predict the test part unless it is None.
 
     Return the clone if `keep`, what the scores are, and the scores.
@@ -266,7 +276,7 @@ def _fit_fold(
     return classifier if keep else None, response, scores
 
 
-def check_held_out_as(names, estimator, is_ensemble):
+def check_held_out_as(names: Any, estimator: Any, is_ensemble: bool) -> None:
     """Raise ValueError for bad names, and if no or untransformed data are passed."""
     is_pair = isinstance(names, tuple) and len(names) == 2
     if not isinstance(names, str) and not (
@@ -294,7 +304,7 @@ def check_held_out_as(names, estimator, is_ensemble):
             )
 
 
-def _transforms(pipeline, names):
+def _transforms(pipeline: Pipeline, names: str | tuple[str, str]) -> bool:
     """Return whether the held-out part reaches the last step as X does."""
     if isinstance(names, tuple) and names[0] in (pipeline.transform_input or []):
         return True
@@ -303,7 +313,7 @@ def _transforms(pipeline, names):
 
 
 @contextmanager
-def naming_held_out_as(names, estimator):
+def naming_held_out_as(names: HeldOutAs, estimator: Any) -> Iterator[None]:
     """Raise a ValueError that names `held_out_as` if early stopping lacks data."""
     try:
         yield
@@ -318,7 +328,9 @@ def naming_held_out_as(names, estimator):
         ) from error
 
 
-def _name_held_out(names, X, y, train, test):
+def _name_held_out(
+    names: HeldOutAs, X: Any, y: Array, train: Any, test: Any
+) -> dict[str, Any]:
     """Return the held-out part as arguments of `fit`.
 
     Samples of classes that are absent from the training part are left out, as boosting
@@ -332,7 +344,7 @@ def _name_held_out(names, X, y, train, test):
     return dict(zip(names, (take(X, known), y[known]), strict=True))
 
 
-def _unify(responses, scores):
+def _unify(responses: Sequence[str], scores: Any) -> tuple[str, list[Floats]]:
     """Return one kind of response, and all scores as that kind.
 
     Classifiers of different kinds are found by a search, or with one-vs-rest logistic
@@ -350,14 +362,14 @@ def _unify(responses, scores):
     return "probabilities", [softmax(s) if r == "logits" else s for r, s in pairs]
 
 
-def _take(value, rows, n_samples):
+def _take(value: Any, rows: Any, n_samples: int) -> Any:
     """Return rows of a fit parameter that has one value for each sample."""
     is_list = isinstance(value, list | tuple)
     shape = (len(value),) if is_list else getattr(value, "shape", ())
     return take(value, rows) if shape[:1] == (n_samples,) else value
 
 
-def fit_and_predict_cached(memory, *arguments, **options):
+def fit_and_predict_cached(memory: MemoryLike, *arguments: Any, **options: Any) -> Any:
     """Call `fit_and_predict`, cached if `memory` is not None."""
     if memory is None:
         return fit_and_predict(*arguments, **options)
@@ -367,8 +379,13 @@ def fit_and_predict_cached(memory, *arguments, **options):
 
 
 def _fit_and_pickle(
-    *arguments, n_jobs, verbose, takes_margins, held_out_as, tasks=None
-):
+    *arguments: Any,
+    n_jobs: int | None,
+    verbose: int,
+    takes_margins: bool,
+    held_out_as: HeldOutAs,
+    tasks: list[Any] | None = None,
+) -> bytes:
     """Return the results of `fit_and_predict` as one pickle.
 
     joblib reads an object array by array, which takes twice as long for a random forest
@@ -385,7 +402,7 @@ def _fit_and_pickle(
     return pickle.dumps(results, protocol=5)
 
 
-def remembered(function, memory, **options):
+def remembered(function: Function, memory: MemoryLike, **options: Any) -> Function:
     """Return a function with results cached in a `joblib.Memory` or a folder."""
     if isinstance(memory, os.PathLike):
         memory = os.fspath(memory)
@@ -393,15 +410,15 @@ def remembered(function, memory, **options):
         opened = check_memory(memory)
     folder = getattr(opened, "location", None)
 
-    def call(*arguments, **keywords):
+    def call(*arguments: Any, **keywords: Any) -> Any:
         with _naming_folder(folder):
             return opened.cache(function, **options)(*arguments, **keywords)
 
-    return call
+    return cast(Function, call)
 
 
 @contextmanager
-def _naming_folder(folder):
+def _naming_folder(folder: Any) -> Iterator[None]:
     """Raise a ValueError that names `memory` if its folder cannot be written."""
     try:
         yield

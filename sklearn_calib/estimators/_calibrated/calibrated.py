@@ -575,7 +575,7 @@ class CalibratedClassifier(
         if ensemble == "auto":
             ensemble = not (is_frozen or is_plain)
         if self.held_out_as is not None:
-            trains_on_folds = ensemble and not is_frozen
+            trains_on_folds = bool(ensemble) and not is_frozen
             check_held_out_as(self.held_out_as, self.estimator, trains_on_folds)
         if not ensemble and is_plain:
             return [], True, 1
