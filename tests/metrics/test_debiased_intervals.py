@@ -127,7 +127,7 @@ def test_errors_with_bins_use_ece_interval(metric, options):
 
 def test_no_interval_for_other_orders():
     data = draw_classes(np.random.default_rng(0))
-    with pytest.raises(ValueError, match=r"The 'norm' parameter.*Got 3"):
+    with pytest.raises(ValueError, match=r'norm must be "l1", .*, got 3'):
         bootstrap_interval(partial(expected_calibration_error, norm=3), *data)
 
 

@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from dataclasses import replace
 from itertools import pairwise
-from math import ceil
+from math import ceil, e
 from numbers import Real
 from typing import Any, NoReturn, TypeAlias
 
@@ -289,7 +289,7 @@ def _pvalue(total: Any, n_samples: Any, risk: Risk) -> Any:
     mean = np.minimum(total / np.maximum(n_samples, 1), limit)
     divergence = rel_entr(mean, limit) + rel_entr(1 - mean, 1 - limit)
     hoeffding = np.exp(-n_samples * divergence)
-    return np.minimum(hoeffding, np.e * binomial)
+    return np.minimum(hoeffding, e * binomial)
 
 
 def _lowest_limit(n_accepted: Ints, risk: Risk, count: Floats, delta: float) -> float:
