@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,29 +10,13 @@ import pytest
 SCRIPT = Path(__file__).with_name("without_torch.py")
 
 
-@cache
-def packages(*options):
+def run_script(*options):
     """Return the packages that each step of the script loads, all, and those needed."""
     process = subprocess.run(
         [sys.executable, SCRIPT, *options], capture_output=True, text=True, timeout=300
     )
     assert process.returncode == 0, process.stderr
     return [json.loads(line) for line in process.stdout.splitlines()[-3:]]
-
-
-def test_every_metric_scorer_and_calibrator_runs():
-    """Importing either package raises there."""
-    loaded = packages("--extras")[1]
-    assert "sklearn_calib" in loaded
-    assert not {"skorch", "torch"} & set(loaded)
-
-
-def test_only_networks_load_torch():
-    """And nearly all of the time that an import takes is scikit-learn's."""
-    loaded = packages("--extras")[0]
-    assert loaded["the metrics"] == ["sklearn_calib"]
-    for step, names in loaded.items():
-        assert not {"matplotlib", "skorch", "torch"} & set(names), step
 
 
 def check_needs(needed, others):
@@ -45,11 +28,22 @@ def check_needs(needed, others):
     assert rest == {**dict.fromkeys(networks, "torch"), **others}
 
 
-def test_missing_torch_is_named():
-    check_needs(packages("--extras")[2], {})
+def test_every_metric_scorer_and_calibrator_runs():
+    """Importing either package raises there, and the error says what needs it.
+
+    Only networks load torch, and nearly all of the time that an import takes is
+    scikit-learn's.
+    """
+    by_step, loaded, needed = run_script("--extras")
+    assert "sklearn_calib" in loaded
+    assert not {"skorch", "torch"} & set(loaded)
+    assert by_step["the metrics"] == ["sklearn_calib"]
+    for step, names in by_step.items():
+        assert not {"matplotlib", "skorch", "torch"} & set(names), step
+    check_needs(needed, {})
 
 
 @pytest.mark.slow
 def test_missing_extras_are_named():
     others = {"plot of a calibrator": "matplotlib", "to_onnx": "skl2onnx"}
-    check_needs(packages()[2], others)
+    check_needs(run_script()[2], others)
