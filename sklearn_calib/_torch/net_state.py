@@ -13,7 +13,7 @@ from sklearn_calib._validation.arrays import first_line
 _STRUCTURE = "structure"
 
 States: TypeAlias = dict[str, dict[str, Any]]
-Tensors: TypeAlias = dict[str, torch.Tensor]
+StateDict: TypeAlias = dict[str, torch.Tensor]
 
 
 def part_names(net: Any) -> list[str]:
@@ -43,7 +43,7 @@ def to_bytes(content: Any) -> bytes:
     They are those of a safetensors file. One of its tensors contains the structure in
     JSON, which may be longer than the metadata of such a file.
     """
-    tensors: Tensors = {}
+    tensors: StateDict = {}
     structure = json.dumps(_pack(content, tensors)).encode()
     owners: dict[int, str] = {}
     for name, tensor in tensors.items():  # safetensors stores no views of shared memory
@@ -63,7 +63,7 @@ def from_bytes(content: bytes) -> Any:
         raise ValueError(f"{type(error).__name__}: {first_line(error)}") from error
 
 
-def _pack(value: Any, tensors: Tensors) -> Any:
+def _pack(value: Any, tensors: StateDict) -> Any:
     """Return a value as scalars and nested lists that start with the kind of value."""
     if isinstance(value, np.generic):
         value = value.item()
@@ -85,7 +85,7 @@ def _pack(value: Any, tensors: Tensors) -> Any:
     )
 
 
-def _unpack(value: Any, tensors: Tensors) -> Any:
+def _unpack(value: Any, tensors: StateDict) -> Any:
     """Return a value packed by `_pack`."""
     if not isinstance(value, list):
         return value

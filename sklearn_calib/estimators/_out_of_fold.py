@@ -42,13 +42,13 @@ SplitterLike: TypeAlias = int | BaseCrossValidator | Iterable[Any] | None
 MemoryLike: TypeAlias = str | os.PathLike[str] | Memory | None
 
 # Rows of the training and of the test part of each fold; a slice is all rows.
-Splits: TypeAlias = list[tuple[Ints | slice, Ints]]
+Folds: TypeAlias = list[tuple[Ints | slice, Ints]]
 HeldOutAs: TypeAlias = str | tuple[str, str] | None
 
 
 def make_splits(
     cv: Any, X: Any, y: Array, classes: Any, *, n_repeats: int = 1, **params: Any
-) -> Splits:
+) -> Folds:
     """Return the training and test indices of each fold, and check them.
 
     `classes` are those that the classifiers of the folds are to predict. Folds are
@@ -97,7 +97,7 @@ def group_codes(groups: Any, n_samples: int) -> Ints | None:
     return np.unique(codes, axis=0, return_inverse=True)[1].ravel()
 
 
-def _group_folds(n_folds: int, n_repeats: int, y: Array, groups: Any) -> Splits:
+def _group_folds(n_folds: int, n_repeats: int, y: Array, groups: Any) -> Folds:
     """Return folds that do not divide groups, from several draws.
 
     The folds are stratified by the classes that a group contains, not by their
@@ -109,7 +109,7 @@ def _group_folds(n_folds: int, n_repeats: int, y: Array, groups: Any) -> Splits:
     pairs = np.column_stack([codes, np.unique(labels, return_inverse=True)[1]])
     _, kept = np.unique(pairs, axis=0, return_index=True)
     _check_class_sizes(n_folds, labels[kept], "groups")
-    folds: Splits = []
+    folds: Folds = []
     rng = np.random.RandomState(0)
     for _ in range(n_repeats):
         splitter = StratifiedGroupKFold(n_folds, shuffle=True, random_state=rng)
@@ -121,7 +121,7 @@ def _group_folds(n_folds: int, n_repeats: int, y: Array, groups: Any) -> Splits:
 
 def held_out_splits(
     estimator: Any, cv: Any, X: Any, y: Array, classes: Any, **params: Any
-) -> Splits:
+) -> Folds:
     """Return the splits; for a frozen classifier, all samples are held out."""
     if isinstance(estimator, FrozenEstimator):
         return [(slice(None), np.arange(len(y)))]
@@ -182,7 +182,7 @@ def fit_and_predict(
     estimator: Any,
     X: Any,
     y: Array,
-    splits: Splits,
+    splits: Folds,
     refit: bool,
     fit_params: dict[str, Any],
     response_method: str,
