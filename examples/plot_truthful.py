@@ -82,8 +82,9 @@ print(table.to_string(float_format="{:.2f}".format))
 # Decide
 # ------
 # The ECE prefers the rounded and the shrunk risks to the true ones for 20 and 100
-# patients, and the smooth ECE, slightly, for 20. The adaptive ECE prefers the rounded
-# risks even for 500 patients, as they have only few distinct values.
+# patients. The smooth ECE prefers both, slightly, for 20, and the shrunk ones for 100.
+# The adaptive ECE prefers the rounded risks even for 500 patients, as they have only
+# few distinct values.
 #
 # All three prefer the same risk for all patients, however many there are. It is nearly
 # calibrated, but useless, as no decision can depend on it.

@@ -52,8 +52,8 @@ class Registry:
         Module and class of each name, such as ``"_focal:FocalLoss"``.
 
     synonyms : dict of str to str
-        The name of what has another one elsewhere, in lower case, for messages. The
-        names of the classes are known.
+        Names of the members in other packages, in lower case, for messages. Those of
+        the classes are known.
     """
 
     def __init__(

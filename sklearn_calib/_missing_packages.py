@@ -8,7 +8,6 @@ INSTALLED_TOGETHER = (
     ("torch", "skorch"),
     ("onnx", "onnxruntime", "onnxscript", "skl2onnx"),
     ("matplotlib",),
-    ("safetensors",),
 )
 
 

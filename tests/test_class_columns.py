@@ -235,7 +235,6 @@ def test_predicted_labels_of_one_chunk_on_dask():
         assert told(partial(ece, labels=[0, 1]), CODES, lazy) == 1
 
 
-@few
 @pytest.mark.parametrize("kinds", [(str, str), (int, str), (str, int)])
 def test_code_for_many_columns(kinds):
     """The code in the message selects the columns, also by the labels as text."""
@@ -249,6 +248,7 @@ def test_code_for_many_columns(kinds):
     pd.testing.assert_frame_equal(eval(f"frame{code}"), frame)
 
 
+@few
 def test_labels_of_multilabel_problems():
     """The columns of both frames are labels."""
     y = pd.DataFrame({"bad": 1 - CODES, "mad": CODES})

@@ -199,9 +199,9 @@ def skorch():
 
 def mapie_and_crepes():
     """Yield the left cell of each row with values of both sides."""
-    mapie = pytest.importorskip("mapie.classification", reason="in the extra test")
+    mapie = pytest.importorskip("mapie.classification", reason='in the extra "test"')
     metrics = import_module("mapie.metrics.classification")
-    crepes = pytest.importorskip("crepes", reason="in the extra test")
+    crepes = pytest.importorskip("crepes", reason='in the extra "test"')
     halves = [(np.arange(len(X))[HALF], np.arange(len(X))[REST])]
 
     def calibrated(*, level=0.9, **options):
@@ -258,7 +258,7 @@ def mapie_and_crepes():
 
 def venn_abers():
     """Yield the left cell of each row with values of both sides."""
-    package = pytest.importorskip("venn_abers", reason="in the extra test")
+    package = pytest.importorskip("venn_abers", reason='in the extra "test"')
     p_cal, p_test = map(CLASSIFIER.predict_proba, (X[REST], X_NEW))
 
     cell = (
@@ -290,7 +290,7 @@ def venn_abers():
     yield cell, means, ours.predict_interval(X_NEW)[:, 1]
 
 
-OLD = int(sklearn.__version__.split(".")[1]) < 8
+OLD = tuple(map(int, sklearn.__version__.split(".")[:2])) < (1, 8)
 
 
 @pytest.mark.slow

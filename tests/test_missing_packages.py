@@ -1,10 +1,7 @@
 """Errors of missing packages; without_torch.py asks for them with all public names."""
 
-import sys
-
 import pytest
 
-from sklearn_calib import load
 from sklearn_calib._missing_packages import explain_missing
 
 
@@ -20,11 +17,3 @@ def test_errors_of_broken_packages_are_not_changed(error):
     with pytest.raises(ImportError) as caught, explain_missing("MLP"):
         raise error
     assert caught.value is error
-
-
-def test_load_without_safetensors(tmp_path, monkeypatch):
-    path = tmp_path / "net.safetensors"
-    path.write_bytes(bytes(8))
-    monkeypatch.setitem(sys.modules, "safetensors", None)
-    with pytest.raises(ImportError, match=r"load needs .* pip install safetensors$"):
-        load(path)

@@ -263,12 +263,12 @@ def _check_returned_proba(values: Array, kind: str) -> Floats:
     try:
         return check_proba(values, name=f"predict_proba of {kind}", allow_1d=True)
     except ValueError as error:
-        # A comparison with NaN is False.
         if values.dtype == np.float16:
             hint = (
-                f" {kind} calculates in half precision, as X is float16, which is not "
-                "accurate enough. Pass X as float32."
+                f" {kind} returned half precision, which is not accurate enough. Pass "
+                "X as float32, or let it return float32."
             )
+        # A comparison with NaN is False.
         elif values.min(initial=0) < 0 or values.max(initial=1) > 1:
             hint = (
                 f" If {kind} returns logits, as boosting with a custom objective "

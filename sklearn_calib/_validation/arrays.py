@@ -266,7 +266,7 @@ def shorten(text: str) -> str:
 
 
 def first_lines(lines: list[str], rest: str) -> str:
-    """Return at most `MOST_LINES` lines as a text, which names the rest of more."""
+    """Join at most `MOST_LINES` lines, the last of which counts those left out."""
     if len(lines) > MOST_LINES:
         n_more = len(lines) - MOST_LINES + 1
         lines = [*lines[: MOST_LINES - 1], f"... and {n_more} more lines: see {rest}"]

@@ -162,9 +162,12 @@ def did_you_mean(
 ) -> str:
     """Return " Did you mean 'x'?" for the closest of `names`, or an empty string.
 
-    `synonyms` maps other texts, in lower case, to names.
+    `synonyms` maps other texts, in lower case, to names. They are not compared with
+    what is similar: many are short.
     """
-    texts = (synonyms or {}) | {str(known).lower(): known for known in names}
     text = str(name).lower().replace("-", "_").replace(" ", "_")
+    if synonyms and text in synonyms:
+        return f" Did you mean {synonyms[text]!r}?"
+    texts = {str(known).lower(): known for known in names}
     close = get_close_matches(text, texts, n=1)
     return f" Did you mean {texts[close[0]]!r}?" if close else ""

@@ -48,7 +48,10 @@ from sklearn_calib.deployment._reference import ReferenceLike, read_reference
 from sklearn_calib.estimators import CalibratedClassifier
 
 # Parameters of samplers and classifiers that change the class frequencies in training.
-CHANGE_PRIORS = ("sampling_strategy", "class_weight", "scale_pos_weight")
+CHANGE_PRIORS = (
+    *("sampling_strategy", "class_weight"),
+    *("scale_pos_weight", "is_unbalance"),  # of boosting
+)
 
 
 class PriorShiftClassifier(
@@ -237,9 +240,9 @@ class PriorShiftClassifier(
         Warns
         -----
         UserWarning
-            If `train_priors` is None and a sampler or class weights change the class
-            frequencies in training, unless a calibrator with an intercept for each
-            class undoes it.
+            If `train_priors` is None and a sampler or class weights, of the classifier
+            or of the steps of a pipeline, change the class frequencies in training,
+            unless a calibrator with an intercept for each class undoes it.
         """
         self._validate_params()
         X, y, classes = check_training_data(X, y, self.estimator)
@@ -422,7 +425,7 @@ def _change_of_priors(classifier: Any) -> str:
     for each in unwrap(classifier):
         if isinstance(each, CalibratedClassifier):
             first = each.calibrated_classifiers_[0]
-            # Other calibrators are fitted to samples with the original frequencies.
+            # A map that keeps the predicted class has no intercepts to undo the change.
             alone = first.calibrator is None
             is_kept = getattr(first.calibrator, "preserves_argmax", alone)
             return _change_of_priors(first.estimator) if is_kept else ""
@@ -431,6 +434,6 @@ def _change_of_priors(classifier: Any) -> str:
             if isinstance(step, BaseEstimator):
                 params = step.get_params(deep=False)
                 for name in CHANGE_PRIORS:
-                    if params.get(name) is not None:
+                    if params.get(name) not in (None, False, 1):
                         return f"{name}={shown(params[name])} of {type(step).__name__}"
     return ""

@@ -146,6 +146,6 @@ def report_by_group(
         overall = overall, *[""] * (len(first) - 1)
     members[overall] = slice(None)
     tables = [of_rows(rows) for rows in members.values()]
-    names = [*column_names(groups), None] if column_names(groups) else None
-    table = pd.concat(tables, keys=list(members), names=names)
+    names = column_names(groups)
+    table = pd.concat(tables, keys=[*members], names=[*names, None] if names else None)
     return table[tables[-1].columns]

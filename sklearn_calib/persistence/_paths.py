@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from sklearn_calib._missing_packages import explain_missing
 from sklearn_calib._state.whole_file import whole_file
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.types import Array
@@ -193,8 +192,7 @@ def _read_file(path: Path) -> tuple[str, dict[str, Array]]:
     # safetensors begins with the length of its header, whose last bytes are zero.
     if b"\0" not in start:
         return path.read_text(encoding="utf-8"), {}
-    with explain_missing("load"):
-        from safetensors import safe_open
+    from safetensors import safe_open
 
     try:
         with safe_open(path, framework="numpy") as file:

@@ -171,7 +171,7 @@ class Identity(ClassifierMixin, BaseEstimator):
     [
         (np.full(1000, 1 / 3000), "8"),
         (np.full(1000, 1000.0), "8"),
-        (np.where(np.arange(1000) < 8, 0.25, 0.5), "4.0"),
+        (np.where(np.arange(1000) < 8, 0.25, 0.5), "4"),
         (np.where(np.arange(1000) < 4, 0, 1.0), "4"),
         (np.where(np.arange(1000) < 4, 0.0, 1 / 996), "4"),
     ],
@@ -237,7 +237,7 @@ def test_the_warning_says_which_errors_of_margins_are_counted():
     ]
     fewest = np.mean(counted, axis=0)
     name = f"class {model.classes_[fewest.argmin()]} against the others"
-    count = f"{fewest.min():g} counting each sample once for {name}"
+    count = f"{fewest.min():g}, counting each sample once for {name}"
     assert text.startswith("PlattScaling needs about 50 misclassified samples ")
     assert f", got {count}, and " in text
 

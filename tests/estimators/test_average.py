@@ -298,11 +298,11 @@ def test_intervals_contain_the_probability_of_two_classes():
 def test_explanation_in_words():
     text = fitted(GaussianNB(), TemperatureScaling(), n_repeats=1).explanation_
     assert text.startswith("Average of 4 classifiers, which is not calibrated again.")
-    assert "Calibrator of classifier 1 to 4: TemperatureScaling" in text
+    assert "Calibrator of classifiers 1 to 4: TemperatureScaling" in text
     model = fitted_to_margins()
     temperature = round(model.pool_temperature_, 3)
     assert f"calibrated with the temperature {temperature}." in model.explanation_
-    assert "Calibrator of classifier 5 to 8: VectorScaling(" in model.explanation_
+    assert "Calibrator of classifiers 5 to 8: VectorScaling(" in model.explanation_
     assert "of all margins, then: Weighted average" in model.explanation_
     assert "VennAbers(): log loss" in model.explanation_
     single = fitted(GaussianNB(), None).explanation_
@@ -313,14 +313,14 @@ def test_explanations_of_many_labels_are_short():
     y = np.random.default_rng(0).integers(2, size=(20, 3))
     model = CalibratedClassifier(KNeighborsClassifier(3), "platt", cv=2)
     text = model.fit(X[:20], y).explanation_
-    assert "Calibrator of classifier 1 to 4: label 0 to 2: PlattScaling" in text
+    assert "Calibrator of classifiers 1 to 4: labels 0 to 2: PlattScaling" in text
     pairs = model.calibrated_classifiers_
     for pair in pairs:  # of margins, "auto" has a fit for each label
         of_labels = pair.calibrator.calibrators_
         of_labels[:] = [TemperatureScaling(), PlattScaling()] * 20
     lines = model.explanation_.splitlines()
     assert len(lines) == 30
-    assert lines[1].startswith("Calibrator of classifier 1 to 4: label 0: Temp")
+    assert lines[1].startswith("Calibrator of classifiers 1 to 4: label 0: Temp")
     assert lines[-1] == "... and 12 more lines: see calibrated_classifiers_"
 
 

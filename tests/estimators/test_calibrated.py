@@ -107,7 +107,7 @@ def test_scikit_learn_checks_of_a_calibrator(name, check):
 
 
 @pytest.mark.skipif(
-    int(sklearn.__version__.split(".")[1]) < 8,
+    tuple(map(int, sklearn.__version__.split(".")[:2])) < (1, 8),
     reason="scikit-learn has temperature scaling from 1.8 on",
 )
 @pytest.mark.parametrize("ensemble", [True, False])

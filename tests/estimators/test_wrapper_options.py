@@ -192,7 +192,7 @@ def test_two_arguments_for_the_held_out_part():
 
 
 @pytest.mark.skipif(
-    int(sklearn.__version__.split(".")[1]) < 7,
+    tuple(map(int, sklearn.__version__.split(".")[:2])) < (1, 7),
     reason="HistGradientBoostingClassifier has X_val and y_val from 1.7 on",
 )
 def test_early_stopping_of_scikit_learn():

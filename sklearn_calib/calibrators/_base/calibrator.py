@@ -448,8 +448,8 @@ class Calibrator(
         less = "a calibrator that needs fewer, " if needed > FEWEST_ERRORS else ""
         warn(
             f"{type(self).__name__} needs about {needed} misclassified samples for a "
-            f"reliable fit, got {n_errors:g}{of}, and may make the probabilities "
-            "worse. Use more held-out samples, CalibratedClassifier with "
+            f"reliable fit, got {round(n_errors, 1):g}{of}, and may make the "
+            "probabilities worse. Use more held-out samples, CalibratedClassifier with "
             f"cross-validation, {less}or no calibration.",
             UserWarning,
         )

@@ -146,8 +146,8 @@ def numbered(noun: str, calibrators: list[Any], first: int) -> str:
     lines = []
     for text, same in groupby(texts, key=lambda each: each[0]):
         start, *others = (number for _, number in same)
-        numbers = f"{start} to {others[-1]}" if others else f"{start}"
-        lines.append(f"{noun} {numbers}: {text}")
+        numbers = f"s {start} to {others[-1]}" if others else f" {start}"
+        lines.append(f"{noun}{numbers}: {text}")
     return "\n".join(lines)
 
 
@@ -259,7 +259,7 @@ def fit_calibrators(
     # predictions do not add information.
     rows = np.concatenate(tests)
     n_repeats = len(rows) / len(np.unique(rows))
-    of = " counting each sample once" if n_repeats > 1 else ""
+    of = ", counting each sample once" if n_repeats > 1 else ""
     first = fitted[0]
     if isinstance(first, JointMarginCalibrator | GroupCalibrator):
         first = first.calibrator_
