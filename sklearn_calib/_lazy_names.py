@@ -52,8 +52,8 @@ class Registry:
         Module and class of each name, such as ``"_focal:FocalLoss"``.
 
     synonyms : dict of str to str
-        Names of the members in other packages, in lower case, for messages. Those of
-        the classes are known.
+        Names of the members in other packages, for messages. Those of the classes are
+        known.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Registry:
     def get(self, name: str) -> Any:
         """Return the class of a name; raise ValueError if the name is unknown."""
         if name not in self:
-            classes = {self.class_name(row).lower(): row for row in self.rows}
+            classes = {self.class_name(row): row for row in self.rows}
             near = did_you_mean(name, self.rows, {**classes, **self.synonyms})
             raise ValueError(
                 f"The name of a {self.kind} must be one of {self.names()}, got "

@@ -74,6 +74,7 @@ print(json.dumps(loaded))
 
 import sklearn  # noqa: E402
 from sklearn.linear_model import LogisticRegression  # noqa: E402
+from sklearn.model_selection import cross_validate  # noqa: E402
 
 import sklearn_calib  # noqa: E402
 from sklearn_calib import (  # noqa: E402
@@ -178,6 +179,13 @@ for name in displays.__all__:
         options = {option: FOR_DISPLAYS[option] for option in known}
         absent = absent_package(method, CODES, PROBA, **options)
         assert absent == (None if HAS_EXTRAS else "matplotlib"), name
+folds = cross_validate(
+    CLASSIFIER, X, CODES > 0, cv=2, return_estimator=True, return_indices=True
+)
+absent = absent_package(
+    displays.ReliabilityDisplay.from_cv_results, folds, X, CODES > 0
+)
+assert absent == (None if HAS_EXTRAS else "matplotlib")
 evaluation.compare({"one": CLASSIFIER}, X[:30], CODES[:30], n_resamples=5)
 evaluation.evaluate_ood(CLASSIFIER, X, X + 3)
 evaluation.calibration_report(CODES, PROBA)

@@ -1,6 +1,7 @@
 """Declarations of functions: types of their options, interval of their value."""
 
 import inspect
+import re
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -162,12 +163,16 @@ def did_you_mean(
 ) -> str:
     """Return " Did you mean 'x'?" for the closest of `names`, or an empty string.
 
-    `synonyms` maps other texts, in lower case, to names. They are not compared with
-    what is similar: many are short.
+    `synonyms` maps other texts to names. What is only similar to them is none: many are
+    short.
     """
-    text = str(name).lower().replace("-", "_").replace(" ", "_")
-    if synonyms and text in synonyms:
-        return f" Did you mean {synonyms[text]!r}?"
-    texts = {str(known).lower(): known for known in names}
-    close = get_close_matches(text, texts, n=1)
+
+    def letters(text: object) -> str:
+        return re.sub("[-_ ]", "", str(text).lower())
+
+    equal = {letters(other): known for other, known in (synonyms or {}).items()}
+    if letters(name) in equal:
+        return f" Did you mean {equal[letters(name)]!r}?"
+    texts = {letters(known): known for known in names}
+    close = get_close_matches(letters(name), texts, n=1)
     return f" Did you mean {texts[close[0]]!r}?" if close else ""

@@ -240,8 +240,8 @@ def _stack(X_source: Any, X_target: Any) -> tuple[Any, int]:
         for k in range(len(names)):
             columns = [part.iloc[:, k] for part in parts]
             if all(isinstance(each.dtype, pd.CategoricalDtype) for each in columns):
-                # Of different categories, which would become objects.
-                joined.isetitem(k, pd.api.types.union_categoricals(columns))
+                # Different categories would become numbers or objects.
+                joined.isetitem(k, joined.iloc[:, k].astype("category"))
         return joined, len(X_source)
     if is_instance(X_source, "polars", "DataFrame"):
         return X_source.vstack(X_target), len(X_source)

@@ -47,11 +47,15 @@ from sklearn_calib.deployment._priors import (
 from sklearn_calib.deployment._reference import ReferenceLike, read_reference
 from sklearn_calib.estimators import CalibratedClassifier
 
-# Parameters of samplers and classifiers that change the class frequencies in training.
-CHANGE_PRIORS = (
-    *("sampling_strategy", "class_weight"),
-    *("scale_pos_weight", "is_unbalance"),  # of boosting
-)
+# Parameters of samplers and classifiers that change the class frequencies in training,
+# with the values besides None that do not.
+CHANGE_PRIORS: dict[str, Any] = {
+    "sampling_strategy": None,
+    "class_weight": None,
+    "scale_pos_weight": 1,
+    "is_unbalance": False,
+    "auto_class_weights": None,
+}
 
 
 class PriorShiftClassifier(
@@ -242,7 +246,8 @@ class PriorShiftClassifier(
         UserWarning
             If `train_priors` is None and a sampler or class weights, of the classifier
             or of the steps of a pipeline, change the class frequencies in training,
-            unless a calibrator with an intercept for each class undoes it.
+            unless a calibrator with an intercept for each class undoes it. Classifiers
+            in an ensemble are not searched.
         """
         self._validate_params()
         X, y, classes = check_training_data(X, y, self.estimator)
@@ -431,9 +436,12 @@ def _change_of_priors(classifier: Any) -> str:
             return _change_of_priors(first.estimator) if is_kept else ""
         steps = each.steps if isinstance(each, Pipeline) else [("", each)]
         for _, step in steps:
-            if isinstance(step, BaseEstimator):
-                params = step.get_params(deep=False)
-                for name in CHANGE_PRIORS:
-                    if params.get(name) not in (None, False, 1):
-                        return f"{name}={shown(params[name])} of {type(step).__name__}"
+            # A boosting library's classifier may not be a BaseEstimator.
+            params = step.get_params(deep=False) if hasattr(step, "get_params") else {}
+            for name, neutral in CHANGE_PRIORS.items():
+                value = params.get(name)
+                if isinstance(value, dict) and {*value.values()} <= {1}:
+                    continue
+                if value is not None and (neutral is None or value != neutral):
+                    return f"{name}={shown(value)} of {type(step).__name__}"
     return ""

@@ -147,5 +147,13 @@ def report_by_group(
     members[overall] = slice(None)
     tables = [of_rows(rows) for rows in members.values()]
     names = column_names(groups)
-    table = pd.concat(tables, keys=[*members], names=[*names, None] if names else None)
-    return table[tables[-1].columns]
+    table = pd.concat(tables)[tables[-1].columns]
+    table.index = pd.MultiIndex.from_tuples(
+        [
+            (*(key if isinstance(key, tuple) else (key,)), row)
+            for key, rows in zip(members, tables, strict=True)
+            for row in rows.index
+        ],
+        names=[*names, None] if len({*names}) == len(names) > 0 else None,
+    )
+    return table

@@ -135,12 +135,13 @@ def test_tables_and_sparse_matrices(fitted):
     )
 
 
-def test_categories_of_one_table_only():
+@pytest.mark.parametrize("is_ordered", [False, True])
+def test_categories_of_one_table_only(is_ordered):
     classifier = HistGradientBoostingClassifier(
         max_iter=2, categorical_features="from_dtype"
     )
     tables = [
-        pd.DataFrame({"word": pd.Categorical(list(words) * 50)})
+        pd.DataFrame({"word": pd.Categorical(list(words) * 50, ordered=is_ordered)})
         for words in ("ab", "bc")
     ]
     model = DensityRatioEstimator(classifier, max_weight=9).fit(*tables)

@@ -210,6 +210,8 @@ def test_training_with_other_frequencies_is_not_ignored():
     }.items():
         with pytest.warns(UserWarning, match=f"train_priors .* None with {change}"):
             shift(model).fit(X, y)
+    for params in ({"class_weight": {0: 1, 1: 1}}, {"class_weight": {}}):
+        shift(LogisticRegression(**params)).fit(X, y)
     # Platt scaling is fitted to samples with the original frequencies.
     calibrated = CalibratedClassifier(resampled, "platt", cv=2)
     proba = shift(calibrated).fit(X, y).predict_proba(X)

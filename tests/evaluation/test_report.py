@@ -121,6 +121,11 @@ def test_groups_by_two_features(problem):
     y_true, proba = problem
     groups = pd.DataFrame({"half": np.arange(200) % 2, "old": np.arange(200) % 3 == 0})
     report = calibration_report(y_true, proba, groups=groups)
+    missing = groups.replace({"half": {0: np.nan}})  # missing values are a group
+    same = calibration_report(y_true, proba, groups=missing)
+    rows = same.index.get_level_values("half").isna()
+    assert same.index.names == ["half", "old", None]
+    np.testing.assert_array_equal(same[rows], report.loc[[0]])
     rows = ((groups["half"] == 1) & groups["old"]).to_numpy()
     expected = calibration_report(y_true[rows], proba[rows], labels=NAMES)
     pd.testing.assert_frame_equal(report.loc[(1, True)], expected)

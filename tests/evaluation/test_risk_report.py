@@ -12,7 +12,7 @@ from scipy.special import expit, logit
 from scipy.stats import norm
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import brier_score_loss, roc_auc_score
 
 from sklearn_calib.evaluation import risk_report
 from sklearn_calib.metrics import (
@@ -67,6 +67,8 @@ def test_is_the_metrics_with_their_intervals(problem):
     ends = bootstrap_interval(roc_auc_score, *problem, **options)
     expected = roc_auc_score(*problem), *ends
     assert tuple(report.loc["AUROC"]) == pytest.approx(expected, rel=1e-12)
+    ends = bootstrap_interval(brier_score_loss, *problem, **options)
+    assert tuple(report.loc["Brier score"]) == (brier_score_loss(*problem), *ends)
     ends = bootstrap_interval(net_benefit_score, *problem, threshold=0.3, **options)
     assert tuple(report.loc["net benefit at 0.3"])[1:] == ends
     line = calibration_slope(*problem, confidence_level=0.8)

@@ -4,6 +4,7 @@ from functools import partial
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import grad, hessian, jacrev, vmap
 
 from sklearn_calib.losses import (
@@ -206,6 +207,11 @@ def test_second_derivative_by_transforms():
     expected = torch.autograd.functional.hessian(lambda z: loss(z, target), logits)
     result = jacrev(grad(lambda z: loss(z, target)))(logits)
     torch.testing.assert_close(result, expected)
+
+
+def test_fake_tensors_have_a_shape():
+    with FakeTensorMode():
+        assert DualFocalLoss()(torch.randn(6, 3), torch.zeros(6, dtype=int)).shape == ()
 
 
 @pytest.mark.losses(where=lambda loss: not loss.needs_values)

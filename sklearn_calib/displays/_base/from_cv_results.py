@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import indexable
 
+from sklearn_calib._missing_packages import explain_missing
 from sklearn_calib._sklearn.training_data import take
 from sklearn_calib._validation.arrays import shown
 from sklearn_calib._validation.declarations import StrOptions, validate_params
@@ -308,8 +309,9 @@ def _folds(
 
 def _styles(curve_kwargs: Any, n_curves: int) -> list[dict[str, Any]]:
     """Return the properties of each line, with their long names."""
-    from matplotlib.cbook import normalize_kwargs
-    from matplotlib.lines import Line2D
+    with explain_missing("A display"):
+        from matplotlib.cbook import normalize_kwargs
+        from matplotlib.lines import Line2D
 
     styles = curve_kwargs
     if not isinstance(styles, list):

@@ -175,8 +175,13 @@ def is_traced() -> bool:
 
 
 def can_check_values(tensor: Tensor) -> bool:
-    """Return whether checks may read values without waiting for an accelerator."""
-    return tensor.is_cpu and not is_traced()
+    """Return whether checks may read values without waiting for an accelerator.
+
+    In a mode of torch's dispatcher, such as FakeTensorMode, there may be none.
+    """
+    # torch.compile cannot trace the number of modes, which is therefore asked last.
+    is_usual = tensor.is_cpu and not is_traced()
+    return is_usual and not torch._C._len_torch_dispatch_stack()
 
 
 def in_full_precision(tensor: Tensor) -> torch.autocast:

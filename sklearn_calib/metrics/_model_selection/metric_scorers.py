@@ -237,6 +237,7 @@ _COMING = {"n_bins": "cube_root", "strategy": "quantile"}
 # What others call the metrics of scorers, for messages.
 _SYNONYMS = {
     "brier": "neg_brier_score",
+    "brier_score_loss": "neg_brier_score",
     "calibration_error": "neg_ece",
     "cross_entropy": "neg_log_loss",
     "expected_calibration_error": "neg_ece",
