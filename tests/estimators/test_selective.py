@@ -374,7 +374,7 @@ def test_dates_and_durations_as_labels(kind):
     assert error == expected_calibration_error(y == 0, proba)
     priors = {classes[1]: 0.25, classes[0]: 0.75}
     np.testing.assert_array_equal(check_priors(priors, classes, "priors"), [0.75, 0.25])
-    with pytest.raises(ValueError, match=rf"type {kind.__name__}, .* got -1.* None"):
+    with pytest.raises(ValueError, match=rf"a {kind.__name__}, .* got -1.* None"):
         clone(model).set_params(abstain_label=-1).fit(X, classes[y])
     with pytest.raises(ValueError, match="must not be one of the classes"):
         clone(model).set_params(abstain_label=classes[0]).fit(X, classes[y])

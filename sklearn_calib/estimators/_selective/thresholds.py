@@ -323,25 +323,25 @@ def _refuse_max_risk(
     )
 
 
-# By the kind of the labels' dtype: the type of the label for abstaining, the default.
-ABSTAIN_LABELS: dict[str, tuple[type, Any]] = {
-    "U": (str, "abstain"),
-    "M": (np.datetime64, np.datetime64("NaT")),
-    "m": (np.timedelta64, np.timedelta64("NaT")),
+# By the kind of the labels' dtype: the type of the label for abstaining, its name,
+# and the default.
+ABSTAIN_LABELS: dict[str, tuple[type, str, Any]] = {
+    "U": (str, "string", "abstain"),
+    "M": (np.datetime64, "datetime64", np.datetime64("NaT")),
+    "m": (np.timedelta64, "timedelta64", np.timedelta64("NaT")),
 }
 
 
 def resolve_abstain_label(label: Any, classes: Array) -> Any:
     """Return the label for abstaining, of the classes' type and different from them."""
     kind = "U" if isinstance(classes[0], str) else classes.dtype.kind
-    wanted, default = ABSTAIN_LABELS.get(kind, (Real, None))
+    wanted, name, default = ABSTAIN_LABELS.get(kind, (Real, "number", None))
     label = default if label is None else label
     if not isinstance(label, wanted):
-        name = "number" if wanted is Real else wanted.__name__
         way_out = "such as -1" if default is None else "or pass None for the default"
         raise ValueError(
-            f"abstain_label must be of type {name}, like the labels, got "
-            f"{shown(label)}. Choose one that is not a class, {way_out}."
+            f"abstain_label must be a {name}, like the labels, got {shown(label)}. "
+            f"Choose one that is not a class, {way_out}."
         )
     if code_of_label(label, classes) is not None:
         raise ValueError(
