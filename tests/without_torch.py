@@ -72,12 +72,12 @@ for name, step in STEPS.items():
     loaded[name] = sorted(new - set(sys.stdlib_module_names))
 print(json.dumps(loaded))
 
-import sklearn  # noqa: E402
-from sklearn.linear_model import LogisticRegression  # noqa: E402
-from sklearn.model_selection import cross_validate  # noqa: E402
+import sklearn
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_validate
 
-import sklearn_calib  # noqa: E402
-from sklearn_calib import (  # noqa: E402
+import sklearn_calib
+from sklearn_calib import (
     CalibratedClassifier,
     PredictionSetClassifier,
     SelectiveClassifier,
